@@ -1,0 +1,115 @@
+// Strict YAML: everything people edit is read through this. Sizes, depth and
+// node count are bounded before parsing, aliases and duplicate keys refused,
+// "yes" is a string and 0777 no number. Mistakes are collected with file, line
+// and column, so that a person sees all of them at once. yaml-cpp is confined
+// to yaml_document.cc.
+//
+//   TWINPATH_ASSIGN_OR_RETURN(YamlDocument doc, YamlDocument::Parse(text, "f"));
+//   YamlReader root = doc.root();
+//   spec.name = root.Required("name").String();
+//   for (YamlReader item : root.Optional("entries").Sequence()) ...
+//   root.RejectUnknownKeys();   // names the nearest valid key
+//   TWINPATH_RETURN_IF_ERROR(doc.status());
+
+#ifndef TWINPATH_BASE_YAML_DOCUMENT_H_
+#define TWINPATH_BASE_YAML_DOCUMENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace twinpath {
+
+namespace yaml_internal {
+struct Node;
+struct State;
+}  // namespace yaml_internal
+
+// A view of one node. A reader of an absent node is valid: it reads as empty
+// values and reports nothing, so that callers need no branches. Reading a value
+// of the wrong type adds an error to the document and yields an empty value.
+class YamlReader {
+ public:
+  YamlReader() = default;
+
+  // Whether the node exists and is not null.
+  bool present() const { return node_ != nullptr; }
+  // "line:column" of the node, from 1.
+  std::string Place() const;
+
+  // Mapping access. Required adds "missing key" when absent. Both mark the key
+  // as known for RejectUnknownKeys.
+  YamlReader Required(absl::string_view key);
+  YamlReader Optional(absl::string_view key);
+  // Adds an error for every key not asked for so far, with the nearest key that
+  // was. Call it once all keys have been read.
+  void RejectUnknownKeys();
+  // Keys and values in file order, for free-form mappings.
+  std::vector<std::pair<std::string, YamlReader>> Mapping();
+  // Items of a sequence. A scalar where a sequence is wanted is an error.
+  std::vector<YamlReader> Sequence();
+  bool IsSequence() const;
+  bool IsMapping() const;
+  bool IsScalar() const;
+
+  // Scalars. A plain number is accepted as a string, not the reverse.
+  std::string String();
+  std::vector<std::string> StringSequence();
+  int64_t Int(int64_t min, int64_t max);
+  // true or false, nothing else.
+  bool Bool();
+  // "90s", "5m", "1h30m", "250ms": a unit is needed.
+  absl::Duration Duration();
+  // "64KiB", "2GiB", "500MB", plain bytes.
+  uint64_t Bytes();
+  // One of `choices`; the error names the nearest.
+  std::string Choice(const std::vector<absl::string_view>& choices);
+
+  // Adds an error at this node.
+  void Error(absl::string_view message);
+
+ private:
+  friend class YamlDocument;
+  YamlReader(yaml_internal::Node* node, yaml_internal::State* state,
+             std::string name)
+      : node_(node), state_(state), name_(std::move(name)) {}
+  yaml_internal::Node* node_ = nullptr;
+  yaml_internal::State* state_ = nullptr;
+  std::string name_;
+};
+
+class YamlDocument {
+ public:
+  // Parses one document. `file` is only for messages. INVALID_ARGUMENT with
+  // file:line:col for syntax errors, duplicate keys, aliases, more than 64
+  // levels, more than 200,000 nodes or 8 MiB.
+  static absl::StatusOr<YamlDocument> Parse(absl::string_view text,
+                                            absl::string_view file);
+  // Reads and parses a file.
+  static absl::StatusOr<YamlDocument> Load(const std::string& path);
+
+  YamlDocument(YamlDocument&&) noexcept;
+  YamlDocument& operator=(YamlDocument&&) noexcept;
+  ~YamlDocument();
+
+  // The top node. Readers live as long as the document.
+  YamlReader root();
+  // OK, or INVALID_ARGUMENT with every error, one a line, in file order:
+  // "file:line:col: key: message".
+  absl::Status status() const;
+
+ private:
+  explicit YamlDocument(std::unique_ptr<yaml_internal::State> state);
+  std::unique_ptr<yaml_internal::State> state_;
+};
+
+}  // namespace twinpath
+
+#endif  // TWINPATH_BASE_YAML_DOCUMENT_H_

@@ -1,0 +1,50 @@
+# Options of the build. Presets (CMakePresets.json) set them for daily use.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(TWINPATH_SANITIZE "" CACHE STRING
+    "Sanitizers to build with: empty, 'address;undefined' or 'thread'")
+option(TWINPATH_BUILD_TESTS "Build the tests" ON)
+option(TWINPATH_KERNELS "Build kernels/ where nvcc is found" ON)
+
+# A subset builds faster while one folder is worked on.
+set(TWINPATH_FOLDERS
+    proto base inspect compat verdict trust runner agent coordinator cli
+    kernels config deploy tests bench
+    CACHE STRING "Folders to build")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
+
+# lld links the static gRPC several times faster than bfd.
+find_program(LLD_PROGRAM NAMES ld.lld ld.lld-14)
+if(LLD_PROGRAM)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+foreach(sanitizer IN LISTS TWINPATH_SANITIZE)
+  add_compile_options("-fsanitize=${sanitizer}" -fno-omit-frame-pointer)
+  add_link_options("-fsanitize=${sanitizer}")
+endforeach()
+if("undefined" IN_LIST TWINPATH_SANITIZE)
+  add_compile_options(-fno-sanitize-recover=undefined)
+endif()
+if(TWINPATH_SANITIZE)
+  # GCC's sanitizers produce false "maybe uninitialized" findings.
+  add_compile_options(-Wno-maybe-uninitialized)
+endif()
+
+# No path of the building machine in a binary.
+add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")

@@ -1,0 +1,71 @@
+# The few functions with which every folder declares its targets.
+#
+#   twinpath_cc_library(NAME base SRCS a.cc HDRS a.h DEPS twinpath::absl)
+#       makes twinpath_base with alias twinpath::base.
+#   twinpath_cc_binary(NAME twinpath-inspect SRCS main.cc DEPS ... [LIBEXEC])
+#   twinpath_cc_test(NAME base_test SRCS a_test.cc DEPS ... [LABELS unit])
+#       one executable a folder; each TEST becomes one ctest test.
+
+add_library(twinpath_base_options INTERFACE)
+add_library(twinpath::base_options ALIAS twinpath_base_options)
+target_include_directories(twinpath_base_options INTERFACE
+  "${PROJECT_SOURCE_DIR}")
+target_compile_options(twinpath_base_options INTERFACE
+  -Wall -Wextra -Wconversion -Wsuggest-override -Werror)
+target_compile_definitions(twinpath_base_options INTERFACE
+  TWINPATH_VERSION="${PROJECT_VERSION}")
+
+function(twinpath_cc_library)
+  cmake_parse_arguments(ARG "TESTONLY" "NAME" "SRCS;HDRS;DEPS" ${ARGN})
+  if(ARG_TESTONLY AND NOT TWINPATH_BUILD_TESTS)
+    return()
+  endif()
+  set(target "twinpath_${ARG_NAME}")
+  if(ARG_SRCS)
+    add_library(${target} STATIC ${ARG_SRCS} ${ARG_HDRS})
+    target_link_libraries(${target} PUBLIC ${ARG_DEPS}
+                          PRIVATE twinpath::base_options)
+    target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE ${ARG_DEPS})
+    target_include_directories(${target} INTERFACE "${PROJECT_SOURCE_DIR}")
+  endif()
+  add_library("twinpath::${ARG_NAME}" ALIAS ${target})
+endfunction()
+
+# Binaries that only other binaries start go to libexec/twinpath (LIBEXEC);
+# in the build tree all lie in bin/, where they find each other.
+function(twinpath_cc_binary)
+  cmake_parse_arguments(ARG "LIBEXEC;NOINSTALL" "NAME" "SRCS;DEPS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS}
+                        twinpath::base_options)
+  target_link_options(${ARG_NAME} PRIVATE -Wl,--gc-sections)
+  if(ARG_NOINSTALL)
+    return()
+  endif()
+  if(ARG_LIBEXEC)
+    install(TARGETS ${ARG_NAME} RUNTIME DESTINATION libexec/twinpath)
+  else()
+    install(TARGETS ${ARG_NAME} RUNTIME DESTINATION bin)
+  endif()
+endfunction()
+
+function(twinpath_cc_test)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT TWINPATH_BUILD_TESTS)
+    return()
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} twinpath::test_main
+                        twinpath::base_options)
+  include(GoogleTest)
+  gtest_discover_tests(${ARG_NAME}
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300
+               ENVIRONMENT "TWINPATH_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};TWINPATH_SOURCE_DIR=${PROJECT_SOURCE_DIR};${ARG_ENVIRONMENT}")
+endfunction()
