@@ -80,9 +80,7 @@ struct ProcessResult {
   // Peak resident bytes of the child itself, from wait4.
   uint64_t max_rss_bytes = 0;
 
-  bool succeeded() const {
-    return ending == Ending::kExited && exit_code == 0;
-  }
+  bool succeeded() const { return ending == Ending::kExited && exit_code == 0; }
   // "exit 3", "signal 11 (SIGSEGV)", "timed out", ... for messages.
   std::string Describe() const;
 };

@@ -4,12 +4,11 @@
 // and column, so that a person sees all of them at once. yaml-cpp is confined
 // to yaml_document.cc.
 //
-//   TWINPATH_ASSIGN_OR_RETURN(YamlDocument doc, YamlDocument::Parse(text, "f"));
-//   YamlReader root = doc.root();
-//   spec.name = root.Required("name").String();
-//   for (YamlReader item : root.Optional("entries").Sequence()) ...
-//   root.RejectUnknownKeys();   // names the nearest valid key
-//   TWINPATH_RETURN_IF_ERROR(doc.status());
+//   TWINPATH_ASSIGN_OR_RETURN(YamlDocument doc, YamlDocument::Parse(text,
+//   "f")); YamlReader root = doc.root(); spec.name =
+//   root.Required("name").String(); for (YamlReader item :
+//   root.Optional("entries").Sequence()) ... root.RejectUnknownKeys();   //
+//   names the nearest valid key TWINPATH_RETURN_IF_ERROR(doc.status());
 
 #ifndef TWINPATH_BASE_YAML_DOCUMENT_H_
 #define TWINPATH_BASE_YAML_DOCUMENT_H_
