@@ -1,0 +1,48 @@
+// Reads what device code a file holds. Needs no NVIDIA software and trusts
+// nothing the file says: every size is checked against the file and against a
+// cap before memory is taken, and reading is by pread in bounded windows, never
+// by mapping, so that a file that shrinks meanwhile cannot kill the reader.
+//
+// Odd content is never an error: it is named in the report, with its place, and
+// the rest is still read. Thread-safe; keeps no state between calls.
+
+#ifndef TWINPATH_INSPECT_INSPECT_H_
+#define TWINPATH_INSPECT_INSPECT_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "twinpath/v1/report.pb.h"
+
+namespace twinpath::inspect {
+
+// Most bytes one image may expand to before it is left undecoded.
+inline constexpr uint64_t kDefaultMaxImageBytes = uint64_t{1} << 30;
+// Most bytes a report may take; what lies behind is counted as a problem.
+inline constexpr uint64_t kMaxReportBytes = uint64_t{160} << 20;
+
+struct InspectOptions {
+  // Decode payloads and list kernels. Without it images are listed with kind,
+  // target, sizes and PTX ISA, and payloads are not touched, apart from the
+  // first bytes of images whose container's section does not tell whether they
+  // still have to be linked.
+  bool kernels = true;
+  // Compute the file's SHA-256.
+  bool digest = true;
+  // Also compute the SHA-256 of each image's decoded bytes.
+  bool image_digests = false;
+  // Most bytes to inflate for one image. 0: kDefaultMaxImageBytes.
+  uint64_t max_image_bytes = kDefaultMaxImageBytes;
+};
+
+// Inspects the regular file behind `fd`. `name` goes into the report as it is.
+// The file position is neither used nor moved. Returns INVALID_ARGUMENT for a
+// folder, device or pipe and ErrnoStatus codes for read errors; never fails for
+// odd content.
+absl::StatusOr<v1::FileReport> InspectDescriptor(int fd, absl::string_view name,
+                                                 const InspectOptions& options);
+
+}  // namespace twinpath::inspect
+
+#endif  // TWINPATH_INSPECT_INSPECT_H_
