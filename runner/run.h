@@ -1,0 +1,31 @@
+// One run of an entry on a path: the child twinpath-run confines, limits,
+// watches and records it. Whatever happens is an Observation; there is no error
+// beside it.
+
+#ifndef TWINPATH_RUNNER_RUN_H_
+#define TWINPATH_RUNNER_RUN_H_
+
+#include <functional>
+
+#include "absl/time/time.h"
+#include "twinpath/v1/observation.pb.h"
+#include "twinpath/v1/runner.pb.h"
+
+namespace twinpath::runner {
+
+// Runs `request` in the child twinpath-run and returns what it observed. The
+// entry's own time limit (TimeLimit) is the child's business; `deadline` is the
+// limit of the whole and ends the child with everything in it, result
+// TIMED_OUT. `cancelled` is polled; true ends it likewise, result INTERRUPTED.
+// NOT_STARTED with `problem` where there is no sandbox ("TP114 ..."), no
+// program, or a program for another CPU architecture. Thread-safe.
+v1::Observation RunInChild(const v1::RunRequest& request,
+                           absl::Duration deadline,
+                           std::function<bool()> cancelled);
+
+// What twinpath-run does, in this process: used by its main and by tests.
+v1::Observation RunHere(const v1::RunRequest& request);
+
+}  // namespace twinpath::runner
+
+#endif  // TWINPATH_RUNNER_RUN_H_

@@ -1,0 +1,46 @@
+// All paths of one entry on one GPU, in order, each in a folder of its own that
+// is removed afterwards. A ptx-jit run that exits as expected is repeated with
+// an empty cache folder: files left there prove that PTX was compiled.
+
+#ifndef TWINPATH_RUNNER_SEQUENCE_H_
+#define TWINPATH_RUNNER_SEQUENCE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "twinpath/v1/facts.pb.h"
+#include "twinpath/v1/observation.pb.h"
+#include "twinpath/v1/runner.pb.h"
+
+namespace twinpath::runner {
+
+// All may be empty.
+struct AttemptHooks {
+  // Called before a process starts; the agent syncs the attempt to disk here.
+  // An error keeps the attempt from starting: it becomes SKIPPED with the
+  // error as its problem, and the result incomplete.
+  std::function<absl::Status(const v1::RunRequest&)> before;
+  // Called with the finished observation.
+  std::function<void(const v1::Observation&)> after;
+  // Polled; true ends the sequence, the result is incomplete.
+  std::function<bool()> cancelled;
+  // Conditions of the host now; taken before and after each attempt.
+  std::function<v1::Conditions()> conditions;
+  // Folder in which the work folders are made. Empty: $TMPDIR or /tmp.
+  std::string work_parent;
+};
+
+// Runs `paths` in order and returns the result with result_id, observations,
+// complete, problems and finish_time set; cell and lease ids, staged digests
+// and the conditions digest are the caller's.
+v1::CellResult RunEntry(const v1::Entry& entry,
+                        const std::vector<v1::Path>& paths,
+                        const std::vector<std::string>& gpu_uuids,
+                        const std::string& artifact_dir,
+                        const AttemptHooks& hooks);
+
+}  // namespace twinpath::runner
+
+#endif  // TWINPATH_RUNNER_SEQUENCE_H_
