@@ -1,0 +1,24 @@
+// Whether two complete results of one cell say the same. A second result of a
+// cell is kept and compared; a difference is the finding TP410
+// unstable-result. Pure; safe to call from any thread.
+
+#ifndef TWINPATH_VERDICT_RESULTS_EQUAL_H_
+#define TWINPATH_VERDICT_RESULTS_EQUAL_H_
+
+#include "twinpath/v1/observation.pb.h"
+#include "twinpath/v1/release.pb.h"
+
+namespace twinpath::verdict {
+
+// Returns whether `a` and `b` agree: the same paths with the same ending, exit
+// code, signal, decisive CUDA error and standard output, and the same answer to
+// whether anything was compiled. Ids, times, durations, standard error and
+// paths that did not run in either (skipped, interrupted) do not count. Where
+// `entry` declares what output must contain or match, meeting that rule is
+// compared in place of the bytes, since the rest may vary.
+bool ResultsEqual(const v1::CellResult& a, const v1::CellResult& b,
+                  const v1::Entry* entry = nullptr);
+
+}  // namespace twinpath::verdict
+
+#endif  // TWINPATH_VERDICT_RESULTS_EQUAL_H_
