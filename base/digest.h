@@ -4,9 +4,11 @@
 #define TWINPATH_BASE_DIGEST_H_
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
