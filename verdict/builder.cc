@@ -1,0 +1,93 @@
+#include "verdict/builder.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "compat/reason.h"
+#include "verdict/evaluated.h"
+
+namespace twinpath::verdict {
+namespace {
+
+bool Holds(const v1::Verdict& verdict, const v1::Reason& reason) {
+  for (const v1::Reason& other : verdict.reasons()) {
+    if (other.code() == reason.code() && other.detail() == reason.detail()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Append(const std::vector<v1::Reason>& reasons, v1::Verdict& verdict) {
+  for (const v1::Reason& reason : reasons) {
+    if (!Holds(verdict, reason)) *verdict.add_reasons() = reason;
+  }
+}
+
+bool IsMismatch(const v1::Reason& reason) {
+  return reason.code() == "TP401" || reason.code() == "TP402" ||
+         reason.code() == "TP403" || reason.code() == "TP405";
+}
+
+}  // namespace
+
+void VerdictBuilder::Fail(v1::Reason reason) {
+  fail_.push_back(std::move(reason));
+}
+void VerdictBuilder::Inconclusive(v1::Reason reason) {
+  inconclusive_.push_back(std::move(reason));
+}
+void VerdictBuilder::Warn(v1::Reason reason) {
+  warn_.push_back(std::move(reason));
+}
+void VerdictBuilder::Note(v1::Reason reason) {
+  note_.push_back(std::move(reason));
+}
+
+v1::Verdict VerdictBuilder::Build(bool strict,
+                                  absl::string_view pass_detail) const {
+  v1::Verdict verdict;
+  const bool strict_fail = strict && !warn_.empty();
+  if (!fail_.empty() || strict_fail) {
+    verdict.set_kind(v1::VERDICT_KIND_FAIL);
+  } else if (!inconclusive_.empty() || !proven_) {
+    verdict.set_kind(v1::VERDICT_KIND_INCONCLUSIVE);
+  } else {
+    verdict.set_kind(v1::VERDICT_KIND_PASS);
+    *verdict.add_reasons() = compat::MakeReason("TP420", pass_detail);
+  }
+  Append(fail_, verdict);
+  if (strict_fail) Append(warn_, verdict);
+  Append(inconclusive_, verdict);
+  if (verdict.kind() == v1::VERDICT_KIND_INCONCLUSIVE &&
+      inconclusive_.empty()) {
+    *verdict.add_reasons() =
+        compat::MakeReason("TP418", "nothing was shown to hold");
+  }
+  Append(warn_, verdict);
+  Append(note_, verdict);
+  return verdict;
+}
+
+std::vector<v1::Finding> VerdictBuilder::Findings(const v1::Cell& cell) const {
+  std::vector<v1::Finding> findings;
+  const auto add = [&](const v1::Reason& reason, v1::Severity severity) {
+    if (IsMismatch(reason)) return;
+    v1::Finding finding = CellFinding(cell, reason, severity, false);
+    // A missing host and a host's own faults are about the host.
+    if (reason.code() == "TP411" || absl::StartsWith(reason.code(), "TP1")) {
+      finding.set_scope(v1::FINDING_SCOPE_HOST);
+    }
+    findings.push_back(std::move(finding));
+  };
+  for (const v1::Reason& reason : fail_) add(reason, v1::SEVERITY_ERROR);
+  for (const v1::Reason& reason : inconclusive_) {
+    add(reason, compat::SeverityOf(reason));
+  }
+  for (const v1::Reason& reason : warn_) add(reason, v1::SEVERITY_WARNING);
+  return findings;
+}
+
+}  // namespace twinpath::verdict

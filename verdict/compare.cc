@@ -1,0 +1,349 @@
+#include "verdict/compare.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "compat/reason.h"
+#include "verdict/cuda_error.h"
+#include "verdict/evaluated.h"
+#include "verdict/group.h"
+#include "verdict/output.h"
+#include "verdict/path_status.h"
+
+namespace twinpath::verdict {
+namespace {
+
+constexpr absl::string_view kContradictionFix =
+    "Either the entry launches no kernel of the artifact (make it), or the "
+    "model is wrong: report it with the evidence.";
+
+// CUDA errors a prediction of failure names.
+std::vector<uint32_t> PredictedErrors(const v1::PathPrediction& prediction) {
+  std::vector<uint32_t> errors;
+  for (const v1::Reason& reason : prediction.reasons()) {
+    if (reason.cuda_error() != 0) errors.push_back(reason.cuda_error());
+  }
+  return errors;
+}
+
+bool Contains(const std::vector<uint32_t>& errors, uint32_t error) {
+  for (const uint32_t e : errors) {
+    if (IsSameError(e, error)) return true;
+  }
+  return false;
+}
+
+// What was observed that `prediction` excludes; empty if nothing.
+std::string Contradiction(const v1::PathPrediction& prediction,
+                          const PathEvaluation& seen,
+                          const v1::CellResult& result) {
+  const bool proven = seen.status == PathStatus::kProven;
+  const bool failed = seen.status == PathStatus::kFailed;
+  switch (prediction.outcome()) {
+    case v1::OUTCOME_FAILS: {
+      const std::vector<uint32_t> errors = PredictedErrors(prediction);
+      const std::string predicted =
+          errors.empty()
+              ? "predicted to fail"
+              : absl::StrCat("predicted to fail with CUDA error ", errors[0]);
+      if (proven) return absl::StrCat(predicted, ", and it ran");
+      if (failed && !errors.empty() &&
+          (IsLoadError(seen.cuda_error) || IsExecutionError(seen.cuda_error)) &&
+          !Contains(errors, seen.cuda_error)) {
+        return absl::StrCat(predicted, ", observed ", seen.cuda_error);
+      }
+      return "";
+    }
+    case v1::OUTCOME_NATIVE:
+    case v1::OUTCOME_JIT: {
+      const bool jit = prediction.outcome() == v1::OUTCOME_JIT;
+      const absl::string_view predicted =
+          jit ? "predicted to run by compiling PTX"
+              : "predicted to run from machine code";
+      // With gaps the prediction holds for what the GPU has code for; which
+      // kernel a run needs is known only afterwards.
+      if (failed && prediction.gaps() == 0 && IsLoadError(seen.cuda_error)) {
+        return absl::StrCat(predicted, ", failed with CUDA error ",
+                            seen.cuda_error);
+      }
+      if (!proven || prediction.path() != v1::PATH_PLAIN) return "";
+      const v1::Observation* run = MainRun(result, v1::PATH_PLAIN);
+      if (run == nullptr || !run->cache().observed()) return "";
+      if (!jit && run->cache().files() > 0) {
+        return absl::StrCat(predicted, ", and PTX was compiled");
+      }
+      if (jit && run->cache().files() == 0) {
+        return absl::StrCat(predicted, ", and nothing was compiled");
+      }
+      return "";
+    }
+    default:
+      return "";
+  }
+}
+
+// What two cells of one class are compared by on a path; empty where the cell
+// says nothing there.
+std::string Signature(const PathEvaluation& seen) {
+  switch (seen.status) {
+    case PathStatus::kProven:
+      return "proven";
+    case PathStatus::kFailed:
+      if (seen.cuda_error != 0) {
+        return absl::StrCat("failed with CUDA error ", seen.cuda_error);
+      }
+      return absl::StrCat(
+          "failed", seen.reasons.empty()
+                        ? ""
+                        : absl::StrCat(" (", seen.reasons[0].code(), ")"));
+    default:
+      return "";
+  }
+}
+
+using Groups = std::map<std::string, std::vector<const EvaluatedCell*>>;
+
+// The key held by more than half of the cells; nullptr if there is none.
+const std::string* Majority(const Groups& groups) {
+  size_t total = 0;
+  for (const auto& [key, cells] : groups) total += cells.size();
+  for (const auto& [key, cells] : groups) {
+    if (cells.size() * 2 > total) return &key;
+  }
+  return nullptr;
+}
+
+// One finding for the cells that differ by outcome on `path`.
+void CompareOutcomes(const std::vector<const EvaluatedCell*>& cells,
+                     v1::Path path, std::vector<v1::Finding>& findings) {
+  Groups groups;
+  for (const EvaluatedCell* cell : cells) {
+    std::string signature = Signature(cell->At(path));
+    if (!signature.empty()) groups[std::move(signature)].push_back(cell);
+  }
+  if (groups.size() < 2) return;
+  const std::string* usual = Majority(groups);
+  for (const auto& [signature, odd] : groups) {
+    if (usual != nullptr && signature == *usual) continue;
+    const std::string detail =
+        usual != nullptr
+            ? absl::StrCat(PathName(path), ": ", signature,
+                           " where most of its class: ", *usual)
+            : absl::StrCat(PathName(path), ": hosts of one class disagree: ",
+                           absl::StrJoin(groups, ", ",
+                                         [](std::string* out, const auto& g) {
+                                           absl::StrAppend(out, g.first);
+                                         }));
+    for (const EvaluatedCell* cell : odd) {
+      findings.push_back(CellFinding(*cell->cell,
+                                     compat::MakeReason("TP403", detail),
+                                     v1::SEVERITY_ERROR, true));
+    }
+  }
+}
+
+// One finding for the cells whose native output differs. Only output that is
+// stable on its own host, and that no rule of the release already judges, can
+// be compared; an error only where most of the class agrees, since a program
+// may print something of its host.
+void CompareOutputs(const std::vector<const EvaluatedCell*>& cells,
+                    std::vector<v1::Finding>& findings) {
+  Groups groups;
+  for (const EvaluatedCell* cell : cells) {
+    if (cell->entry->has_expected_output() ||
+        cell->At(v1::PATH_NATIVE).status != PathStatus::kProven ||
+        OutputVaries(cell->cell->result())) {
+      continue;
+    }
+    const v1::Observation* run = MainRun(cell->cell->result(), v1::PATH_NATIVE);
+    if (run == nullptr || !run->stdout().has_digest()) continue;
+    groups[run->stdout().digest().sha256()].push_back(cell);
+  }
+  if (groups.size() < 2) return;
+  const std::string* usual = Majority(groups);
+  for (const auto& [digest, odd] : groups) {
+    if (usual != nullptr && digest == *usual) continue;
+    for (const EvaluatedCell* cell : odd) {
+      findings.push_back(CellFinding(
+          *cell->cell,
+          usual != nullptr
+              ? compat::MakeReason("TP403",
+                                   "native: output differs from that of most "
+                                   "of its class")
+              : compat::MakeReason("TP403",
+                                   "native: output differs inside the class",
+                                   "Declare expected_output if the program "
+                                   "prints something of its host."),
+          usual != nullptr ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING, true));
+    }
+  }
+}
+
+bool IsRequired(v1::PathRule rule) {
+  return rule != v1::PATH_RULE_OPTIONAL && rule != v1::PATH_RULE_SKIPPED;
+}
+
+}  // namespace
+
+std::vector<v1::Reason> ContradictionsOf(const EvaluatedCell& cell) {
+  std::vector<v1::Reason> reasons;
+  if (!cell.IsEvidence()) return reasons;
+  for (const v1::PathPrediction& prediction : cell.cell->predictions()) {
+    const PathEvaluation& seen = cell.At(prediction.path());
+    const std::string what =
+        Contradiction(prediction, seen, cell.cell->result());
+    if (what.empty()) continue;
+    reasons.push_back(compat::MakeReason(
+        "TP401", absl::StrCat(PathName(prediction.path()), ": ", what),
+        seen.status == PathStatus::kProven ? kContradictionFix
+                                           : absl::string_view(),
+        seen.cuda_error));
+  }
+  return reasons;
+}
+
+std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
+                                        const v1::Policy& policy) {
+  if (!cell.IsEvidence()) return {};
+  const v1::CellResult& result = cell.cell->result();
+  const v1::Entry& entry = *cell.entry;
+  const v1::Observation* native = MainRun(result, v1::PATH_NATIVE);
+  const v1::Observation* forced = MainRun(result, v1::PATH_PTX_JIT);
+  for (const v1::Observation* run : {native, forced}) {
+    if (run == nullptr || run->ending() != v1::ENDING_EXITED ||
+        run->exit_code() != entry.expected_exit() ||
+        !run->stdout().has_digest() ||
+        JudgeOutput(entry, *run).match == OutputMatch::kDiffers) {
+      return {};
+    }
+  }
+  if (native->stdout().digest().sha256() ==
+      forced->stdout().digest().sha256()) {
+    return {};
+  }
+  if (OutputVaries(result)) {
+    return {CellFinding(
+        *cell.cell,
+        compat::MakeReason("TP402",
+                           "output differs, as it does between two runs of "
+                           "the same code",
+                           "Declare expected_output, so that what matters is "
+                           "compared."),
+        v1::SEVERITY_WARNING, true)};
+  }
+  if (entry.has_expected_output()) {
+    return {CellFinding(
+        *cell.cell,
+        compat::MakeReason("TP402",
+                           "both outputs meet the release's rule, and other "
+                           "parts of them differ"),
+        v1::SEVERITY_WARNING, true)};
+  }
+  const bool required =
+      IsRequired(policy.native()) && IsRequired(policy.ptx_jit());
+  return {CellFinding(
+      *cell.cell,
+      compat::MakeReason(
+          "TP402", "native and ptx-jit both exited well with other output"),
+      required ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING, true)};
+}
+
+std::vector<v1::Finding> CompareClasses(
+    const std::vector<EvaluatedCell>& cells) {
+  // A class is one of hosts; a host may hold different GPUs, and only equal
+  // ones are expected to agree.
+  std::map<std::string, std::vector<const EvaluatedCell*>> classes;
+  for (const EvaluatedCell& cell : cells) {
+    const v1::Cell& c = *cell.cell;
+    if (!cell.IsEvidence() || c.class_digest().sha256().empty()) continue;
+    classes[absl::StrCat(c.class_digest().sha256(), "\n", c.entry(), "\n",
+                         c.compute_capability().major(), ".",
+                         c.compute_capability().minor(), "\n", c.gpu_name())]
+        .push_back(&cell);
+  }
+  std::vector<v1::Finding> findings;
+  for (const auto& [key, members] : classes) {
+    if (members.size() < 2) continue;
+    for (const v1::Path path : kPaths) CompareOutcomes(members, path, findings);
+    CompareOutputs(members, findings);
+  }
+  return findings;
+}
+
+std::vector<v1::Reason> CompareStaged(const v1::Cell& cell,
+                                      const v1::Artifact& artifact) {
+  absl::flat_hash_map<absl::string_view, absl::string_view> on_host;
+  std::vector<v1::Reason> reasons;
+  for (const v1::StagedFile& file : cell.result().staged()) {
+    const auto [it, is_new] =
+        on_host.emplace(file.name(), file.digest().sha256());
+    if (!is_new && it->second != file.digest().sha256()) {
+      reasons.push_back(compat::MakeReason(
+          "TP405",
+          absl::StrCat("the host stated two digests for ", file.name())));
+    }
+  }
+  size_t matched = 0;
+  for (const v1::ArtifactFile& file : artifact.files()) {
+    const auto found = on_host.find(file.name());
+    if (found != on_host.end()) ++matched;
+    if (file.type() != v1::FILE_TYPE_REGULAR) continue;
+    if (found == on_host.end() || found->second.empty()) {
+      reasons.push_back(compat::MakeReason(
+          "TP418",
+          absl::StrCat("the host stated no digest for ", file.name())));
+    } else if (found->second != file.digest().sha256()) {
+      reasons.push_back(compat::MakeReason(
+          "TP405",
+          absl::StrCat(file.name(), " is not the file that was dispatched")));
+    }
+  }
+  if (matched < on_host.size()) {
+    reasons.push_back(compat::MakeReason(
+        "TP405", "the host staged a file that is not in the artifact"));
+  }
+  return reasons;
+}
+
+std::vector<v1::Reason> Contradictions(const v1::Cell& cell,
+                                       const v1::Entry& entry) {
+  return ContradictionsOf(EvaluateCell(cell, &entry));
+}
+
+std::vector<v1::Finding> ComparePaths(const v1::Cell& cell,
+                                      const v1::Entry& entry,
+                                      const v1::Policy& policy) {
+  return ComparePathsOf(EvaluateCell(cell, &entry), policy);
+}
+
+std::vector<v1::Finding> CompareCells(const v1::Sweep& sweep) {
+  const std::vector<EvaluatedCell> cells = EvaluateCells(sweep);
+  std::vector<v1::Finding> findings = CompareClasses(cells);
+  for (const EvaluatedCell& cell : cells) {
+    if (!cell.IsEvidence()) continue;
+    for (v1::Reason& reason : ContradictionsOf(cell)) {
+      findings.push_back(
+          CellFinding(*cell.cell, std::move(reason), v1::SEVERITY_ERROR, true));
+    }
+    for (v1::Finding& finding : ComparePathsOf(cell, sweep.spec().policy())) {
+      findings.push_back(std::move(finding));
+    }
+    for (v1::Reason& reason :
+         CompareStaged(*cell.cell, sweep.spec().release().artifact())) {
+      const bool differs = reason.code() == "TP405";
+      findings.push_back(CellFinding(
+          *cell.cell, std::move(reason),
+          differs ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING, differs));
+    }
+  }
+  return GroupFindings(std::move(findings));
+}
+
+}  // namespace twinpath::verdict

@@ -1,0 +1,96 @@
+#include "verdict/cuda_error.h"
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "compat/diagnose.h"
+
+namespace twinpath::verdict {
+namespace {
+
+// The kernel did not run for want of resources: 701 for a launch, 720 for a
+// cooperative one.
+bool IsRefusedLaunch(uint32_t error) { return error == 701 || error == 720; }
+
+// Calls that bring code in; a library may offer the driver several images.
+bool IsLoadCall(absl::string_view call) {
+  return absl::StrContains(call, "ModuleLoad") ||
+         absl::StrContains(call, "LibraryLoad") ||
+         absl::StartsWith(call, "cuLink");
+}
+
+}  // namespace
+
+bool IsLoadError(uint32_t error) {
+  switch (error) {
+    case 35:   // driver older than the runtime
+    case 98:   // invalid device function
+    case 200:  // invalid image
+    case 209:  // no binary for GPU
+    case 218:  // invalid PTX
+    case 221:  // no JIT compiler
+    case 222:  // PTX of an unsupported toolchain
+    case 223:  // JIT compilation disabled
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsExecutionError(uint32_t error) {
+  switch (error) {
+    case 700:  // illegal address
+    case 702:  // launch timeout
+    case 710:  // assert
+    case 714:  // hardware stack error
+    case 715:  // illegal instruction
+    case 716:  // misaligned address
+    case 717:  // invalid address space
+    case 718:  // invalid program counter
+    case 719:  // launch failure
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsTransientError(uint32_t error) {
+  switch (error) {
+    case 2:    // out of memory
+    case 46:   // device unavailable
+    case 214:  // uncorrectable ECC
+    case 216:  // exclusive device in use
+    case 220:  // uncorrectable NVLink
+    case 802:  // system not ready
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsSameError(uint32_t a, uint32_t b) {
+  const auto driver_number = [](uint32_t e) { return e == 98 ? 209U : e; };
+  return driver_number(a) == driver_number(b);
+}
+
+std::optional<LogFailure> FindFailure(absl::string_view log) {
+  std::optional<LogFailure> load;
+  for (const compat::CudaErrorSeen& seen : compat::ErrorsInDriverLog(log)) {
+    if (!IsLoadError(seen.code) && !IsExecutionError(seen.code) &&
+        !IsRefusedLaunch(seen.code)) {
+      continue;
+    }
+    LogFailure failure;
+    failure.launch = !IsLoadCall(seen.call);
+    failure.cuda_error = seen.code;
+    failure.call = seen.call;
+    failure.kernel = seen.kernel;
+    if (failure.launch) return failure;
+    if (!load) load = failure;
+  }
+  return load;
+}
+
+}  // namespace twinpath::verdict

@@ -1,0 +1,102 @@
+#include "verdict/evaluated.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace twinpath::verdict {
+
+const PathEvaluation& EvaluatedCell::At(v1::Path path) const {
+  static const PathEvaluation& nothing = *new PathEvaluation;
+  for (size_t i = 0; i < kPaths.size(); ++i) {
+    if (kPaths[i] == path) return paths[i];
+  }
+  return nothing;
+}
+
+EvaluatedCell EvaluateCell(const v1::Cell& cell, const v1::Entry* entry) {
+  EvaluatedCell evaluated;
+  evaluated.cell = &cell;
+  evaluated.entry = entry;
+  evaluated.simulated = cell.simulated() || cell.result().simulated();
+  evaluated.answered = cell.state() == v1::CELL_STATE_DONE &&
+                       cell.has_result() && cell.result().complete();
+  for (const v1::Observation& observation : cell.result().observations()) {
+    evaluated.simulated |= observation.simulated();
+  }
+  if (!evaluated.answered || entry == nullptr) return evaluated;
+  for (size_t i = 0; i < kPaths.size(); ++i) {
+    evaluated.paths[i] =
+        EvaluatePath(*entry, kPaths[i], cell.result(),
+                     PredictionFor(cell.predictions(), kPaths[i]));
+  }
+  return evaluated;
+}
+
+std::vector<EvaluatedCell> EvaluateCells(const v1::Sweep& sweep) {
+  absl::flat_hash_map<absl::string_view, const v1::Entry*> entries;
+  for (const v1::Entry& entry : sweep.spec().release().entries()) {
+    entries.emplace(entry.name(), &entry);
+  }
+  std::vector<EvaluatedCell> cells;
+  cells.reserve(static_cast<size_t>(sweep.cells_size()));
+  for (const v1::Cell& cell : sweep.cells()) {
+    const auto entry = entries.find(cell.entry());
+    cells.push_back(
+        EvaluateCell(cell, entry == entries.end() ? nullptr : entry->second));
+  }
+  return cells;
+}
+
+const v1::Observation* MainRun(const v1::CellResult& result, v1::Path path) {
+  const v1::Observation* found = nullptr;
+  for (const v1::Observation& observation : result.observations()) {
+    if (observation.path() == path && !observation.jit_proof() &&
+        observation.ending() != v1::ENDING_INTERRUPTED) {
+      found = &observation;
+    }
+  }
+  return found;
+}
+
+bool OutputVaries(const v1::CellResult& result) {
+  const auto differ = [](const v1::Observation* a, const v1::Observation* b) {
+    return a != nullptr && b != nullptr && a->ending() == v1::ENDING_EXITED &&
+           b->ending() == v1::ENDING_EXITED &&
+           a->exit_code() == b->exit_code() && a->stdout().has_digest() &&
+           b->stdout().has_digest() &&
+           a->stdout().digest().sha256() != b->stdout().digest().sha256();
+  };
+  const v1::Observation* plain = MainRun(result, v1::PATH_PLAIN);
+  if (plain != nullptr && plain->cache().observed() &&
+      plain->cache().files() == 0 &&
+      differ(MainRun(result, v1::PATH_NATIVE), plain)) {
+    return true;
+  }
+  const v1::Observation* forced = MainRun(result, v1::PATH_PTX_JIT);
+  for (const v1::Observation& observation : result.observations()) {
+    if (observation.path() == v1::PATH_PTX_JIT && observation.jit_proof() &&
+        differ(forced, &observation)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+v1::Finding CellFinding(const v1::Cell& cell, v1::Reason reason,
+                        v1::Severity severity, bool mismatch) {
+  v1::Finding finding;
+  *finding.mutable_reason() = std::move(reason);
+  finding.set_severity(severity);
+  finding.set_scope(v1::FINDING_SCOPE_CELL);
+  finding.add_hosts(cell.host_name());
+  finding.add_entries(cell.entry());
+  finding.add_cell_ids(cell.id());
+  finding.set_mismatch(mismatch);
+  return finding;
+}
+
+}  // namespace twinpath::verdict

@@ -1,0 +1,63 @@
+// A cell with its paths evaluated once, so that judging and comparing do not
+// each do it again. Internal to verdict/.
+
+#ifndef TWINPATH_VERDICT_EVALUATED_H_
+#define TWINPATH_VERDICT_EVALUATED_H_
+
+#include <array>
+#include <vector>
+
+#include "twinpath/v1/release.pb.h"
+#include "twinpath/v1/sweep.pb.h"
+#include "verdict/path_status.h"
+
+namespace twinpath::verdict {
+
+inline constexpr std::array<v1::Path, 3> kPaths = {
+    v1::PATH_NATIVE, v1::PATH_PTX_JIT, v1::PATH_PLAIN};
+
+// Refers to a cell and an entry that outlive it.
+struct EvaluatedCell {
+  const v1::Cell* cell = nullptr;
+  // nullptr: the release has no entry of that name.
+  const v1::Entry* entry = nullptr;
+  // The host or the result is simulated.
+  bool simulated = false;
+  // A complete result is there.
+  bool answered = false;
+  // In the order of kPaths; meaningful when answered and entry is set.
+  std::array<PathEvaluation, 3> paths;
+
+  const PathEvaluation& At(v1::Path path) const;
+  // Whether this cell is evidence: a complete result of a real host.
+  bool IsEvidence() const { return answered && !simulated && entry != nullptr; }
+};
+
+EvaluatedCell EvaluateCell(const v1::Cell& cell, const v1::Entry* entry);
+
+// All cells of a sweep, each with its entry of the sweep's release.
+std::vector<EvaluatedCell> EvaluateCells(const v1::Sweep& sweep);
+
+// The pieces of CompareCells, on evaluated cells (see compare.h). Findings are
+// not grouped yet: each names its own cells.
+std::vector<v1::Reason> ContradictionsOf(const EvaluatedCell& cell);
+std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
+                                        const v1::Policy& policy);
+std::vector<v1::Finding> CompareClasses(
+    const std::vector<EvaluatedCell>& cells);
+
+// The run of `path` that is not a proof; nullptr if there is none.
+const v1::Observation* MainRun(const v1::CellResult& result, v1::Path path);
+
+// Whether two runs of the same code on this host printed different things, so
+// that output cannot be compared byte for byte: native against a plain run that
+// compiled nothing, ptx-jit against its repeat.
+bool OutputVaries(const v1::CellResult& result);
+
+// A finding attached to one cell.
+v1::Finding CellFinding(const v1::Cell& cell, v1::Reason reason,
+                        v1::Severity severity, bool mismatch);
+
+}  // namespace twinpath::verdict
+
+#endif  // TWINPATH_VERDICT_EVALUATED_H_

@@ -1,0 +1,256 @@
+#include "verdict/judge_cell.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "compat/reason.h"
+#include "verdict/judge.h"
+#include "verdict/path_status.h"
+
+namespace twinpath::verdict {
+namespace {
+
+bool IsKnownRule(v1::PathRule rule) {
+  return rule == v1::PATH_RULE_REQUIRED || rule == v1::PATH_RULE_OPTIONAL ||
+         rule == v1::PATH_RULE_SKIPPED;
+}
+
+// A prediction's reason, with its path in front.
+v1::Reason Labelled(v1::Path path, const v1::Reason& reason) {
+  v1::Reason copy = reason;
+  copy.set_detail(absl::StrCat(PathName(path), ": ", reason.detail()));
+  return copy;
+}
+
+// TP421 and the prediction's own reasons for a path that the model says fails.
+std::vector<v1::Reason> PredictedFailure(const v1::PathPrediction& prediction) {
+  std::string detail =
+      absl::StrCat(PathName(prediction.path()), ": predicted to fail");
+  uint32_t error = 0;
+  for (const v1::Reason& reason : prediction.reasons()) {
+    if (error == 0) error = reason.cuda_error();
+  }
+  if (error != 0) absl::StrAppend(&detail, " with CUDA error ", error);
+  std::vector<v1::Reason> reasons = {
+      compat::MakeReason("TP421", detail, "", error)};
+  for (const v1::Reason& reason : prediction.reasons()) {
+    if (compat::SeverityOf(reason) == v1::SEVERITY_NOTE) continue;
+    reasons.push_back(Labelled(prediction.path(), reason));
+  }
+  return reasons;
+}
+
+// Adds what the model says of required paths; for cells nobody has seen run.
+void AddPredictions(const v1::Cell& cell, const v1::Policy& policy,
+                    bool failure_decides, VerdictBuilder& builder) {
+  for (const v1::PathPrediction& prediction : cell.predictions()) {
+    const v1::PathRule rule = RuleFor(policy, prediction.path());
+    if (rule == v1::PATH_RULE_SKIPPED) continue;
+    const bool required = rule != v1::PATH_RULE_OPTIONAL;
+    if (prediction.outcome() == v1::OUTCOME_FAILS) {
+      for (v1::Reason& reason : PredictedFailure(prediction)) {
+        if (!required) {
+          builder.Warn(std::move(reason));
+        } else if (failure_decides) {
+          builder.Fail(std::move(reason));
+        } else {
+          builder.Inconclusive(std::move(reason));
+        }
+      }
+    } else if (prediction.outcome() == v1::OUTCOME_UNKNOWN && required) {
+      for (const v1::Reason& reason : prediction.reasons()) {
+        builder.Inconclusive(Labelled(prediction.path(), reason));
+      }
+    }
+  }
+}
+
+void JudgeUnanswered(const v1::Cell& cell, bool ended,
+                     VerdictBuilder& builder) {
+  for (const v1::Reason& problem : cell.result().problems()) {
+    builder.Inconclusive(problem);
+  }
+  if (ended || cell.state() == v1::CELL_STATE_ENDED ||
+      cell.state() == v1::CELL_STATE_DONE) {
+    builder.Inconclusive(
+        compat::MakeReason("TP411", "gave no complete result"));
+  } else {
+    builder.Inconclusive(compat::MakeReason("TP418", "no result yet"));
+  }
+}
+
+// Whether every run of the result was pointed at the cell's GPU.
+bool IsOnGpu(const v1::Cell& cell) {
+  for (const v1::Observation& observation : cell.result().observations()) {
+    if (observation.ending() != v1::ENDING_EXITED &&
+        observation.ending() != v1::ENDING_SIGNALED &&
+        observation.ending() != v1::ENDING_TIMED_OUT) {
+      continue;
+    }
+    bool found = false;
+    for (const absl::string_view uuid :
+         absl::StrSplit(observation.gpu_uuid(), ',')) {
+      found |= uuid == cell.gpu_uuid();
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+// What keeps a whole result from being evidence for its cell.
+void CheckResult(const v1::Cell& cell, const v1::Entry& entry,
+                 VerdictBuilder& builder) {
+  if (!IsOnGpu(cell)) {
+    builder.Inconclusive(compat::MakeReason(
+        "TP418", "a run was not pointed at the GPU of its cell"));
+  }
+  const std::string& at_start = cell.conditions_digest().sha256();
+  if (!at_start.empty()) {
+    for (const v1::Observation& observation : cell.result().observations()) {
+      const std::string& before =
+          observation.conditions_before().digest().sha256();
+      if (!before.empty() && before != at_start) {
+        builder.Inconclusive(compat::MakeReason(
+            "TP315", "conditions changed since the sweep started"));
+        break;
+      }
+    }
+  }
+  if (entry.must_launch_size() > 0) {
+    builder.Inconclusive(compat::MakeReason(
+        "TP418",
+        "the release names kernels that must launch, and no trace of launches "
+        "was delivered"));
+  }
+}
+
+void JudgePath(const EvaluatedCell& cell, v1::Path path, v1::PathRule rule,
+               VerdictBuilder& builder, bool& optional_proven) {
+  const PathEvaluation& seen = cell.At(path);
+  const bool required = rule == v1::PATH_RULE_REQUIRED;
+  switch (seen.status) {
+    case PathStatus::kProven:
+      if (required) {
+        builder.Proven();
+      } else {
+        optional_proven = true;
+      }
+      for (const v1::Reason& reason : seen.reasons) {
+        if (compat::SeverityOf(reason) == v1::SEVERITY_NOTE) {
+          builder.Note(reason);
+        } else {
+          builder.Warn(reason);
+        }
+      }
+      return;
+    case PathStatus::kFailed:
+      for (const v1::Reason& reason : seen.reasons) {
+        if (required) {
+          builder.Fail(reason);
+        } else {
+          builder.Warn(reason);
+        }
+      }
+      return;
+    case PathStatus::kInconclusive:
+    case PathStatus::kNotRun:
+      break;
+  }
+  for (const v1::Reason& reason : seen.reasons) {
+    if (required) {
+      builder.Inconclusive(reason);
+    } else {
+      builder.Warn(reason);
+    }
+  }
+  const v1::Reason unproven = compat::MakeReason(
+      "TP418", absl::StrCat(PathName(path), ": no positive evidence"));
+  if (required) {
+    builder.Inconclusive(unproven);
+    const v1::PathPrediction* prediction =
+        PredictionFor(cell.cell->predictions(), path);
+    if (prediction != nullptr && prediction->outcome() == v1::OUTCOME_FAILS) {
+      for (v1::Reason& reason : PredictedFailure(*prediction)) {
+        builder.Inconclusive(std::move(reason));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
+                              const v1::Policy& policy, bool ended) {
+  VerdictBuilder builder;
+  if (cell.entry == nullptr) {
+    builder.Inconclusive(compat::MakeReason(
+        "TP418", "the release has no entry of the cell's name"));
+    return builder;
+  }
+  if (cell.simulated) {
+    // A simulated answer is the prediction over again: useful where it says
+    // no, and never proof where it says yes.
+    AddPredictions(*cell.cell, policy, cell.answered, builder);
+    builder.Inconclusive(compat::MakeReason("TP414", "the host is simulated"));
+    if (!cell.answered) JudgeUnanswered(*cell.cell, ended, builder);
+    return builder;
+  }
+  if (cell.cell->gpu_uuid().empty()) {
+    builder.Inconclusive(
+        compat::MakeReason("TP318", "the host has no usable GPU"));
+    if (!cell.answered) JudgeUnanswered(*cell.cell, ended, builder);
+    return builder;
+  }
+  if (!cell.answered) {
+    JudgeUnanswered(*cell.cell, ended, builder);
+    AddPredictions(*cell.cell, policy, false, builder);
+    return builder;
+  }
+
+  CheckResult(*cell.cell, *cell.entry, builder);
+  bool has_required = false;
+  bool optional_proven = false;
+  for (const v1::Path path : kPaths) {
+    const v1::PathRule rule = RuleFor(policy, path);
+    if (rule == v1::PATH_RULE_SKIPPED) continue;
+    has_required |= rule == v1::PATH_RULE_REQUIRED;
+    JudgePath(cell, path, rule, builder, optional_proven);
+  }
+  if (!has_required && optional_proven) builder.Proven();
+  for (v1::Reason& reason : ContradictionsOf(cell)) {
+    builder.Inconclusive(std::move(reason));
+  }
+  return builder;
+}
+
+v1::PathRule RuleFor(const v1::Policy& policy, v1::Path path) {
+  v1::PathRule rule = v1::PATH_RULE_REQUIRED;
+  switch (path) {
+    case v1::PATH_NATIVE:
+      rule = policy.native();
+      break;
+    case v1::PATH_PTX_JIT:
+      rule = policy.ptx_jit();
+      break;
+    case v1::PATH_PLAIN:
+      rule = policy.plain();
+      break;
+    default:
+      break;
+  }
+  // Not stated, or a rule of a later version: the stricter reading.
+  return IsKnownRule(rule) ? rule : v1::PATH_RULE_REQUIRED;
+}
+
+v1::Verdict JudgeCell(const v1::Cell& cell, const v1::Entry& entry,
+                      const v1::Policy& policy) {
+  VerdictBuilder builder =
+      JudgeEvaluated(EvaluateCell(cell, &entry), policy, false);
+  return builder.Build(policy.strict(), kCellPassDetail);
+}
+
+}  // namespace twinpath::verdict

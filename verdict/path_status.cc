@@ -1,0 +1,541 @@
+#include "verdict/path_status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/reason.h"
+#include "compat/diagnose.h"
+#include "compat/reason.h"
+#include "verdict/cuda_error.h"
+#include "verdict/output.h"
+
+namespace twinpath::verdict {
+namespace {
+
+constexpr int kSigkill = 9;
+
+// One run to be evaluated, with the words its reasons begin with.
+struct Run {
+  const v1::Entry& entry;
+  const v1::Observation& observation;
+  const v1::PathPrediction* prediction;
+  // "native", "ptx-jit", "ptx-jit proof", "plain".
+  std::string label;
+};
+
+v1::Reason Make(const Run& run, absl::string_view code,
+                absl::string_view detail, uint32_t cuda_error = 0) {
+  return compat::MakeReason(code, absl::StrCat(run.label, ": ", detail), "",
+                            cuda_error);
+}
+
+PathEvaluation Evaluation(PathStatus status, v1::Reason reason) {
+  PathEvaluation evaluation;
+  evaluation.status = status;
+  evaluation.cuda_error = reason.cuda_error();
+  evaluation.reasons.push_back(std::move(reason));
+  return evaluation;
+}
+
+// Reasons the agent found, or else those found here.
+std::vector<v1::Reason> Errors(const v1::Observation& observation) {
+  if (observation.errors_size() > 0) {
+    return {observation.errors().begin(), observation.errors().end()};
+  }
+  return compat::Diagnose(observation);
+}
+
+const v1::Reason* FindCode(const std::vector<v1::Reason>& reasons,
+                           absl::string_view code) {
+  for (const v1::Reason& reason : reasons) {
+    if (reason.code() == code) return &reason;
+  }
+  return nullptr;
+}
+
+// The reason that names the decisive CUDA error; nullptr if none does.
+const v1::Reason* DecisiveError(const std::vector<v1::Reason>& reasons) {
+  for (const v1::Reason& reason : reasons) {
+    if (reason.cuda_error() != 0) return &reason;
+  }
+  return nullptr;
+}
+
+// Appends the run's own errors behind the reason that decides, labelled, each
+// code once.
+void AppendErrors(const Run& run, const std::vector<v1::Reason>& errors,
+                  std::vector<v1::Reason>& reasons) {
+  for (const v1::Reason& error : errors) {
+    if (FindCode(reasons, error.code()) != nullptr) continue;
+    v1::Reason copy = error;
+    copy.set_detail(absl::StrCat(run.label, ": ", error.detail()));
+    reasons.push_back(std::move(copy));
+  }
+}
+
+// "TP114" at the front of a runner's problem text; empty if there is none.
+absl::string_view CodeOfProblem(absl::string_view problem) {
+  const size_t end = problem.find_first_of(" :");
+  const absl::string_view word = problem.substr(0, end);
+  return absl::StartsWith(word, "TP") && FindReason(word) != nullptr
+             ? word
+             : absl::string_view();
+}
+
+// Codes of a start that failed because of the program, not of the host.
+bool IsProgramFault(absl::string_view code) {
+  return code == "TP208" || code == "TP209" || code == "TP231" ||
+         code == "TP312";
+}
+
+PathEvaluation NotStarted(const Run& run) {
+  const std::string& problem = run.observation.problem();
+  std::string code(CodeOfProblem(problem));
+  if (code.empty()) {
+    // A host that cannot even be asked is not the artifact's fault, so only
+    // reasons the runner states are looked at.
+    for (const v1::Reason& error : run.observation.errors()) {
+      if (FindReason(error.code()) != nullptr) {
+        code = error.code();
+        break;
+      }
+    }
+  }
+  std::string detail = "could not be started";
+  if (!problem.empty()) absl::StrAppend(&detail, ": ", problem);
+  if (IsProgramFault(code)) {
+    PathEvaluation evaluation =
+        Evaluation(PathStatus::kFailed, Make(run, code, detail));
+    evaluation.reasons.push_back(Make(run, "TP306", "could not be started"));
+    return evaluation;
+  }
+  return Evaluation(PathStatus::kNotRun,
+                    Make(run, code.empty() ? "TP306" : code, detail));
+}
+
+// Whether the time limit can have come while the driver was compiling.
+bool MayStillCompile(const Run& run) {
+  const v1::Outcome outcome = run.prediction == nullptr
+                                  ? v1::OUTCOME_UNSPECIFIED
+                                  : run.prediction->outcome();
+  switch (run.observation.path()) {
+    case v1::PATH_PTX_JIT:
+      return outcome != v1::OUTCOME_FAILS &&
+             outcome != v1::OUTCOME_NO_DEVICE_CODE;
+    case v1::PATH_PLAIN:
+      return run.observation.cache().files() > 0 ||
+             outcome == v1::OUTCOME_JIT || outcome == v1::OUTCOME_UNKNOWN;
+    default:
+      return false;
+  }
+}
+
+bool ConditionsChanged(const v1::Observation& observation) {
+  return observation.has_conditions_before() &&
+         observation.has_conditions_after() &&
+         observation.conditions_before().digest().sha256() !=
+             observation.conditions_after().digest().sha256();
+}
+
+PathEvaluation Failed(const Run& run, const OutputJudgement& output) {
+  const v1::Observation& observation = run.observation;
+  const std::vector<v1::Reason> errors = Errors(observation);
+  const v1::Reason* decisive = DecisiveError(errors);
+  const uint32_t cuda_error = decisive == nullptr ? 0 : decisive->cuda_error();
+
+  PathEvaluation evaluation;
+  evaluation.status = PathStatus::kFailed;
+  evaluation.cuda_error = cuda_error;
+  std::vector<v1::Reason>& reasons = evaluation.reasons;
+
+  if (ConditionsChanged(observation)) {
+    evaluation.status = PathStatus::kInconclusive;
+    reasons.push_back(Make(run, "TP315", "conditions changed during the run"));
+  } else if (cuda_error == 2 ||
+             (cuda_error == 0 && FindCode(errors, "TP313") != nullptr)) {
+    evaluation.status = PathStatus::kInconclusive;
+    reasons.push_back(
+        Make(run, "TP313", "the run ran out of memory", cuda_error));
+  } else if (IsTransientError(cuda_error)) {
+    evaluation.status = PathStatus::kInconclusive;
+    reasons.push_back(
+        Make(run, "TP311",
+             absl::StrCat("CUDA error ", cuda_error,
+                          " is a state of the device, not of the artifact"),
+             cuda_error));
+  }
+  if (evaluation.status == PathStatus::kInconclusive) {
+    AppendErrors(run, errors, reasons);
+    return evaluation;
+  }
+
+  // What the driver said comes before how the program took it.
+  if (decisive != nullptr) AppendErrors(run, errors, reasons);
+  switch (observation.ending()) {
+    case v1::ENDING_TIMED_OUT:
+      if (FindCode(errors, "TP317") == nullptr && MayStillCompile(run)) {
+        evaluation.status = PathStatus::kInconclusive;
+        reasons.insert(reasons.begin(),
+                       Make(run, "TP310",
+                            "still running at the time limit; the driver may "
+                            "have been compiling"));
+      } else if (FindCode(reasons, "TP304") == nullptr) {
+        reasons.push_back(
+            Make(run, "TP304", "did not end within its time limit"));
+      }
+      break;
+    case v1::ENDING_SIGNALED:
+      // Nothing kills itself so: a memory limit or a person did.
+      if (observation.signal() == kSigkill) {
+        evaluation.status = PathStatus::kInconclusive;
+        reasons.insert(
+            reasons.begin(),
+            Make(run, "TP305", "was killed from outside (signal 9)"));
+      } else if (FindCode(reasons, "TP305") == nullptr) {
+        reasons.push_back(
+            Make(run, "TP305",
+                 absl::StrCat("ended by signal ", observation.signal())));
+      }
+      break;
+    default:
+      if (observation.exit_code() != run.entry.expected_exit()) {
+        if (FindCode(reasons, "TP302") == nullptr) {
+          reasons.push_back(
+              Make(run, "TP302",
+                   absl::StrCat("exit code ", observation.exit_code(),
+                                ", expected ", run.entry.expected_exit())));
+        }
+      } else if (FindCode(reasons, "TP303") == nullptr) {
+        reasons.push_back(Make(run, "TP303", output.why));
+      }
+  }
+  AppendErrors(run, errors, reasons);
+  return evaluation;
+}
+
+// A failed launch or load in the driver log of a run that reports success;
+// nothing if there is none.
+std::optional<PathEvaluation> CheckLog(const Run& run, bool output_verified) {
+  const v1::CapturedOutput& log = run.observation.driver_log();
+  std::optional<LogFailure> failure = FindFailure(log.head());
+  if (!failure || !failure->launch) {
+    const std::optional<LogFailure> later = FindFailure(log.tail());
+    if (later && (!failure || later->launch)) failure = later;
+  }
+  // Programs may offer the driver an image, see it refused and go on with
+  // another; a result that was checked settles that.
+  if (failure && (failure->launch || !output_verified)) {
+    std::string detail =
+        absl::StrCat("reports success, but the driver log holds CUDA error ",
+                     failure->cuda_error);
+    if (!failure->call.empty()) {
+      absl::StrAppend(&detail, " from ", failure->call);
+    }
+    if (!failure->kernel.empty()) {
+      absl::StrAppend(&detail, " for kernel ", failure->kernel);
+    }
+    return Evaluation(
+        failure->launch ? PathStatus::kFailed : PathStatus::kInconclusive,
+        Make(run, "TP308", detail, failure->cuda_error));
+  }
+  if (IsCut(log)) {
+    return Evaluation(
+        PathStatus::kInconclusive,
+        Make(run, "TP418",
+             "the driver log was cut; the part that is missing may hold a "
+             "failed launch"));
+  }
+  return std::nullopt;
+}
+
+// Value of a variable of the process; nullptr if it was not set.
+const std::string* Variable(const v1::Observation& observation,
+                            absl::string_view name) {
+  for (const v1::EnvironmentVariable& variable : observation.environment()) {
+    if (variable.name() == name) return &variable.value();
+  }
+  return nullptr;
+}
+
+bool IsOn(const v1::Observation& observation, absl::string_view name) {
+  const std::string* value = Variable(observation, name);
+  return value != nullptr && !value->empty() && *value != "0";
+}
+
+// What the process's variables lack to prove the path; empty if nothing. The
+// native path needs the cache off too: a compilation kept in the cache passes
+// with PTX compilation disabled (docs/gpu-runs.md).
+std::string EnvironmentFault(const v1::Observation& observation) {
+  const bool disabled = IsOn(observation, "CUDA_DISABLE_PTX_JIT");
+  const bool forced = IsOn(observation, "CUDA_FORCE_PTX_JIT");
+  const bool cache_off = IsOn(observation, "CUDA_CACHE_DISABLE");
+  const std::string* folder = Variable(observation, "CUDA_CACHE_PATH");
+  const bool other = IsOn(observation, "CUDA_DISABLE_JIT") ||
+                     IsOn(observation, "CUDA_FORCE_JIT");
+  if (other) return "a switch that belongs to no path was set";
+  switch (observation.path()) {
+    case v1::PATH_NATIVE:
+      if (disabled && !forced && cache_off) return "";
+      return "CUDA_DISABLE_PTX_JIT=1 and CUDA_CACHE_DISABLE=1 were not both "
+             "set";
+    case v1::PATH_PTX_JIT:
+      if (disabled || !forced) return "CUDA_FORCE_PTX_JIT=1 was not set";
+      if (observation.jit_proof()) {
+        if (!cache_off && folder != nullptr && !folder->empty()) return "";
+        return "CUDA_CACHE_PATH did not name an empty folder";
+      }
+      return cache_off ? "" : "CUDA_CACHE_DISABLE=1 was not set";
+    case v1::PATH_PLAIN:
+      if (disabled || forced || cache_off) {
+        return "a switch of another path was set";
+      }
+      if (folder != nullptr && !folder->empty()) return "";
+      return "CUDA_CACHE_PATH did not name an empty folder";
+    default:
+      return "the path is not stated";
+  }
+}
+
+// Whatever is missing from the evidence of a run that reports success; nothing
+// if it is complete.
+std::optional<PathEvaluation> CheckEvidence(const Run& run) {
+  const v1::Observation& observation = run.observation;
+  const std::string& before = observation.conditions_before().digest().sha256();
+  const std::string& after = observation.conditions_after().digest().sha256();
+  if (before.empty() || after.empty()) {
+    return Evaluation(
+        PathStatus::kInconclusive,
+        Make(run, "TP418",
+             "the host's conditions before and after the run were not "
+             "recorded"));
+  }
+  if (before != after) {
+    return Evaluation(PathStatus::kInconclusive,
+                      Make(run, "TP315", "conditions changed during the run"));
+  }
+  const std::string fault = EnvironmentFault(observation);
+  if (!fault.empty()) {
+    return Evaluation(PathStatus::kInconclusive, Make(run, "TP418", fault));
+  }
+  const bool needs_cache =
+      observation.path() == v1::PATH_PLAIN || observation.jit_proof();
+  if (needs_cache && !observation.cache().observed()) {
+    return Evaluation(
+        PathStatus::kInconclusive,
+        Make(run, "TP418", "whether anything was compiled was not observed"));
+  }
+  return std::nullopt;
+}
+
+PathEvaluation Proven(const Run& run) {
+  const v1::Observation& observation = run.observation;
+  switch (observation.path()) {
+    case v1::PATH_NATIVE:
+      return Evaluation(PathStatus::kProven,
+                        Make(run, "TP300", "ran from machine code"));
+    case v1::PATH_PTX_JIT:
+      return Evaluation(PathStatus::kProven,
+                        Make(run, "TP301", "ran with compilation forced"));
+    default:
+      break;
+  }
+  if (observation.cache().files() == 0) {
+    return Evaluation(PathStatus::kProven,
+                      Make(run, "TP319", "ran, and nothing was compiled"));
+  }
+  PathEvaluation evaluation =
+      Evaluation(PathStatus::kProven, Make(run, "TP301", "compiled PTX"));
+  if (run.prediction != nullptr &&
+      run.prediction->outcome() == v1::OUTCOME_NATIVE) {
+    evaluation.reasons.insert(
+        evaluation.reasons.begin(),
+        Make(run, "TP314", "compiled PTX although machine code was predicted"));
+  }
+  return evaluation;
+}
+
+PathEvaluation EvaluateRun(const Run& run, bool simulated) {
+  const v1::Observation& observation = run.observation;
+  if (simulated || observation.simulated()) {
+    return Evaluation(PathStatus::kInconclusive,
+                      Make(run, "TP414", "comes from a model"));
+  }
+  switch (observation.ending()) {
+    case v1::ENDING_EXITED:
+      break;
+    case v1::ENDING_SIGNALED:
+    case v1::ENDING_TIMED_OUT:
+      return Failed(run, {});
+    case v1::ENDING_NOT_STARTED:
+      return NotStarted(run);
+    case v1::ENDING_INTERRUPTED:
+      return Evaluation(PathStatus::kNotRun,
+                        Make(run, "TP307", "the run was interrupted"));
+    case v1::ENDING_SKIPPED: {
+      const absl::string_view code = CodeOfProblem(observation.problem());
+      return Evaluation(
+          PathStatus::kNotRun,
+          Make(run, code.empty() ? "TP316" : code,
+               observation.problem().empty()
+                   ? "was not run"
+                   : absl::StrCat("was not run: ", observation.problem())));
+    }
+    default:
+      return Evaluation(PathStatus::kInconclusive,
+                        Make(run, "TP418", "how the run ended is not stated"));
+  }
+
+  const OutputJudgement output = JudgeOutput(run.entry, observation);
+  if (observation.exit_code() != run.entry.expected_exit() ||
+      output.match == OutputMatch::kDiffers) {
+    return Failed(run, output);
+  }
+  if (std::optional<PathEvaluation> fault =
+          CheckLog(run, output.match == OutputMatch::kMatches)) {
+    return *std::move(fault);
+  }
+  if (output.match == OutputMatch::kUnknown) {
+    return Evaluation(PathStatus::kInconclusive,
+                      Make(run, "TP303", output.why));
+  }
+  if (std::optional<PathEvaluation> fault = CheckEvidence(run)) {
+    return *std::move(fault);
+  }
+  return Proven(run);
+}
+
+// The worst of several runs decides.
+int Rank(PathStatus status) {
+  switch (status) {
+    case PathStatus::kFailed:
+      return 3;
+    case PathStatus::kInconclusive:
+      return 2;
+    case PathStatus::kNotRun:
+      return 1;
+    case PathStatus::kProven:
+      return 0;
+  }
+  return 2;
+}
+
+// Evaluates all runs of a path that are proof runs or not; interrupted ones
+// count only where there is no other. Nothing: no run at all.
+std::optional<PathEvaluation> EvaluateRuns(
+    const v1::Entry& entry, v1::Path path, bool proof,
+    const v1::CellResult& result, const v1::PathPrediction* prediction) {
+  std::optional<PathEvaluation> worst;
+  std::optional<PathEvaluation> interrupted;
+  for (const v1::Observation& observation : result.observations()) {
+    if (observation.path() != path || observation.jit_proof() != proof) {
+      continue;
+    }
+    const Run run{entry, observation, prediction,
+                  absl::StrCat(PathName(path), proof ? " proof" : "")};
+    PathEvaluation evaluation = EvaluateRun(run, result.simulated());
+    if (observation.ending() == v1::ENDING_INTERRUPTED) {
+      interrupted = std::move(evaluation);
+    } else if (!worst || Rank(evaluation.status) > Rank(worst->status)) {
+      worst = std::move(evaluation);
+    }
+  }
+  return worst ? worst : interrupted;
+}
+
+bool HasCompiled(const v1::CellResult& result) {
+  for (const v1::Observation& observation : result.observations()) {
+    if (observation.path() == v1::PATH_PTX_JIT && observation.jit_proof() &&
+        observation.cache().observed() && observation.cache().files() > 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+PathEvaluation EvaluatePath(const v1::Entry& entry, v1::Path path,
+                            const v1::CellResult& result,
+                            const v1::PathPrediction* prediction) {
+  if (path != v1::PATH_NATIVE && path != v1::PATH_PTX_JIT &&
+      path != v1::PATH_PLAIN) {
+    return {};
+  }
+  const std::string label(PathName(path));
+  std::optional<PathEvaluation> run =
+      EvaluateRuns(entry, path, false, result, prediction);
+  if (!run) {
+    return Evaluation(
+        PathStatus::kNotRun,
+        compat::MakeReason("TP418", absl::StrCat(label, ": no run delivered")));
+  }
+  if (path != v1::PATH_PTX_JIT || run->status != PathStatus::kProven) {
+    return *std::move(run);
+  }
+  std::optional<PathEvaluation> proof =
+      EvaluateRuns(entry, path, true, result, prediction);
+  if (!proof || proof->status == PathStatus::kNotRun) {
+    PathEvaluation missing = Evaluation(
+        PathStatus::kInconclusive,
+        compat::MakeReason(
+            "TP309",
+            "ptx-jit: the repeat that would show a compilation is missing"));
+    if (proof) {
+      missing.reasons.insert(missing.reasons.end(), proof->reasons.begin(),
+                             proof->reasons.end());
+    }
+    return missing;
+  }
+  if (proof->status != PathStatus::kProven) return *std::move(proof);
+  if (!HasCompiled(result)) {
+    return Evaluation(
+        PathStatus::kInconclusive,
+        compat::MakeReason("TP309",
+                           "ptx-jit: exited well, and nothing was compiled"));
+  }
+  return *std::move(run);
+}
+
+absl::string_view PathName(v1::Path path) {
+  switch (path) {
+    case v1::PATH_NATIVE:
+      return "native";
+    case v1::PATH_PTX_JIT:
+      return "ptx-jit";
+    case v1::PATH_PLAIN:
+      return "plain";
+    default:
+      return "unspecified";
+  }
+}
+
+absl::string_view StatusName(PathStatus status) {
+  switch (status) {
+    case PathStatus::kProven:
+      return "proven";
+    case PathStatus::kFailed:
+      return "failed";
+    case PathStatus::kInconclusive:
+      return "inconclusive";
+    case PathStatus::kNotRun:
+      return "not run";
+  }
+  return "inconclusive";
+}
+
+const v1::PathPrediction* PredictionFor(
+    const google::protobuf::RepeatedPtrField<v1::PathPrediction>& predictions,
+    v1::Path path) {
+  for (const v1::PathPrediction& prediction : predictions) {
+    if (prediction.path() == path) return &prediction;
+  }
+  return nullptr;
+}
+
+}  // namespace twinpath::verdict
