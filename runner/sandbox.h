@@ -32,7 +32,6 @@ struct SandboxSpec {
   // Files or folders shown read-only at their own path although they lie in a
   // private folder (/tmp, /run).
   std::vector<std::string> read_only;
-  // Exactly the variables inside, "NAME=value"; bwrap itself starts with none.
   // User and group number inside.
   int uid = 65534;
 };

@@ -1,0 +1,84 @@
+#include "runner/probe.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "runner/loader.h"
+
+namespace twinpath::runner {
+namespace {
+
+// Answers are a few kilobytes; a driver that floods is cut here.
+constexpr uint64_t kMaxAnswerBytes = 4 << 20;
+
+v1::ProbeResponse Unanswered(v1::ProbeState state, absl::string_view error,
+                             absl::Duration took) {
+  v1::ProbeResponse response;
+  for (v1::ProbeResult* probe : {response.mutable_driver()->mutable_probe(),
+                                 response.mutable_gpu_probe()}) {
+    probe->set_state(state);
+    probe->set_error(std::string(error));
+  }
+  response.mutable_duration()->set_seconds(absl::ToInt64Seconds(took));
+  return response;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ProbeResponse> ProbeInChild(const v1::ProbeRequest& request,
+                                               absl::Duration deadline,
+                                               const ProbeOptions& options) {
+  TWINPATH_ASSIGN_OR_RETURN(const std::string program,
+                            FindCompanion("twinpath-probe"));
+  ProcessOptions child;
+  child.argv = {program};
+  // The driver's own answers, untouched by what this process inherited.
+  child.environment = MinimalEnvironment();
+  child.environment.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  child.environment.push_back("CUDA_CACHE_DISABLE=1");
+  const std::string folder = options.library_directory.empty()
+                                 ? DriverFolder()
+                                 : options.library_directory;
+  if (!folder.empty()) {
+    child.environment.push_back(absl::StrCat("LD_LIBRARY_PATH=", folder));
+  }
+  for (const std::string& variable : options.environment) {
+    child.environment.push_back(variable);
+  }
+  child.input = request.SerializeAsString();
+  child.head_bytes = kMaxAnswerBytes;
+  child.timeout = deadline;
+  TWINPATH_ASSIGN_OR_RETURN_CTX(const ProcessResult result, RunProcess(child),
+                                "starting the driver probe");
+  switch (result.ending) {
+    case ProcessResult::Ending::kTimedOut:
+    case ProcessResult::Ending::kHung:
+    case ProcessResult::Ending::kCancelled:
+      return Unanswered(
+          v1::PROBE_STATE_HUNG,
+          absl::StrCat("the driver did not answer within ",
+                       absl::FormatDuration(deadline),
+                       result.ending == ProcessResult::Ending::kHung
+                           ? " and the probe cannot be ended"
+                           : ""),
+          result.duration);
+    default:
+      break;
+  }
+  v1::ProbeResponse response;
+  if (!result.succeeded() || !result.out.complete() ||
+      !response.ParseFromString(result.out.head)) {
+    return Unanswered(
+        v1::PROBE_STATE_FAILED,
+        absl::StrCat(
+            "the driver probe ended without an answer: ", result.Describe(),
+            result.err.head.empty() ? "" : ": ",
+            Printable(absl::string_view(result.err.head).substr(0, 500))),
+        result.duration);
+  }
+  return response;
+}
+
+}  // namespace twinpath::runner

@@ -1,0 +1,33 @@
+// twinpath-probe: ProbeRequest on standard input, ProbeResponse on standard
+// output. The only program of Twinpath that loads the CUDA driver.
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/exit_code.h"
+#include "runner/child_protocol.h"
+#include "runner/driver_probe.h"
+#include "twinpath/v1/runner.pb.h"
+
+int main() {
+  const int out = twinpath::runner::ClaimStandardOutput();
+  twinpath::v1::ProbeRequest request;
+  if (const absl::Status status = twinpath::runner::ReadRequest(request);
+      !status.ok()) {
+    std::fprintf(stderr, "twinpath-probe: error: %s\n",
+                 std::string(status.message()).c_str());
+    return twinpath::kExitUsage;
+  }
+  const absl::Time start = absl::Now();
+  twinpath::v1::ProbeResponse response = twinpath::runner::ProbeDriver(request);
+  const absl::Duration took = absl::Now() - start;
+  response.mutable_duration()->set_seconds(absl::ToInt64Seconds(took));
+  response.mutable_duration()->set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(took % absl::Seconds(1))));
+  const absl::Status written = twinpath::runner::WriteAnswer(out, response);
+  // The driver's own exit handlers have been seen to hang; the answer is out.
+  std::_Exit(written.ok() ? twinpath::kExitPass : twinpath::kExitInternal);
+}

@@ -1,0 +1,85 @@
+#include "runner/process_watch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "base/file.h"
+
+namespace twinpath::runner {
+
+bool ParseProcessStat(absl::string_view line, ProcessStat& stat) {
+  // "pid (name) state ppid pgrp ...": field 4 is the parent, 20 the threads, 24
+  // the resident pages (proc(5)).
+  const size_t close = line.rfind(')');
+  if (close == absl::string_view::npos) return false;
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(line.substr(close + 1), ' ', absl::SkipEmpty());
+  constexpr size_t kState = 3;
+  if (fields.size() <= 24 - kState) return false;
+  return absl::SimpleAtoi(fields[4 - kState], &stat.parent) &&
+         absl::SimpleAtoi(fields[20 - kState], &stat.threads) &&
+         absl::SimpleAtoi(fields[24 - kState], &stat.resident_pages);
+}
+
+TreeUsage UsageOfDescendants(pid_t root) {
+  std::unordered_map<pid_t, ProcessStat> all;
+  std::unordered_map<pid_t, std::vector<pid_t>> children;
+  DIR* folder = opendir("/proc");
+  if (folder == nullptr) return {};
+  while (const dirent* entry = readdir(folder)) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+    char path[64];
+    std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
+    if (!fd.valid()) continue;
+    char line[1024];
+    const ssize_t got = read(fd.get(), line, sizeof(line));
+    ProcessStat stat;
+    if (got <= 0 ||
+        !ParseProcessStat(absl::string_view(line, static_cast<size_t>(got)),
+                          stat)) {
+      continue;
+    }
+    children[stat.parent].push_back(pid);
+    all[pid] = stat;
+  }
+  closedir(folder);
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  TreeUsage usage;
+  std::vector<pid_t> open = {root};
+  // Numbers can be reused while reading; a circle must not be followed.
+  std::unordered_set<pid_t> seen = {root};
+  while (!open.empty()) {
+    const pid_t parent = open.back();
+    open.pop_back();
+    const auto found = children.find(parent);
+    if (found == children.end()) continue;
+    for (const pid_t child : found->second) {
+      if (!seen.insert(child).second) continue;
+      const ProcessStat& stat = all[child];
+      usage.resident_bytes += stat.resident_pages * page;
+      usage.tasks += stat.threads;
+      ++usage.processes;
+      open.push_back(child);
+    }
+  }
+  return usage;
+}
+
+uint64_t HostMemoryBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0) return 0;
+  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page);
+}
+
+}  // namespace twinpath::runner

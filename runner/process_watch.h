@@ -1,0 +1,42 @@
+// Watches the processes of a run from outside: how much memory they hold
+// together and how many tasks there are. (RLIMIT_AS is no use for CUDA, which
+// reserves address space beyond any limit, and RLIMIT_NPROC does not bind
+// root.)
+
+#ifndef TWINPATH_RUNNER_PROCESS_WATCH_H_
+#define TWINPATH_RUNNER_PROCESS_WATCH_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace twinpath::runner {
+
+struct TreeUsage {
+  uint64_t resident_bytes = 0;
+  uint64_t processes = 0;
+  uint64_t tasks = 0;
+};
+
+// Usage of all descendants of `root`, itself not counted, read from /proc. What
+// ends meanwhile is not counted.
+TreeUsage UsageOfDescendants(pid_t root);
+
+// One line of /proc/<pid>/stat.
+struct ProcessStat {
+  pid_t parent = 0;
+  uint64_t threads = 0;
+  uint64_t resident_pages = 0;
+};
+// Returns false for a line that is none. The name may hold blanks and ')'.
+bool ParseProcessStat(absl::string_view line, ProcessStat& stat);
+
+// Bytes of memory this host has; 0 if unknown.
+uint64_t HostMemoryBytes();
+
+}  // namespace twinpath::runner
+
+#endif  // TWINPATH_RUNNER_PROCESS_WATCH_H_

@@ -1,0 +1,111 @@
+#include "runner/sequence.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "runner/paths.h"
+#include "runner/run.h"
+
+namespace twinpath::runner {
+namespace {
+
+// What a run may take beyond its entry's limit: starting, ending, reading
+// back.
+constexpr absl::Duration kOverhead = absl::Seconds(60);
+
+void AddProblem(absl::string_view code, absl::string_view detail,
+                v1::CellResult& result) {
+  v1::Reason& reason = *result.add_problems();
+  reason.set_code(std::string(code));
+  reason.set_detail(std::string(detail));
+}
+
+// One attempt; false if the sequence is over.
+bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
+                v1::CellResult& result) {
+  request.set_attempt_id(RandomHex(16));
+  v1::Observation observation;
+  observation.set_attempt_id(request.attempt_id());
+  observation.set_path(request.path());
+  observation.set_jit_proof(request.jit_proof());
+  const auto skip = [&](absl::string_view why) {
+    observation.set_ending(v1::ENDING_SKIPPED);
+    observation.set_problem(std::string(why));
+    *result.add_observations() = observation;
+    AddProblem("TP316", why, result);
+    return false;
+  };
+  if (hooks.cancelled && hooks.cancelled()) return skip("cancelled");
+  absl::StatusOr<TempDirectory> work = TempDirectory::Make(hooks.work_parent);
+  if (!work.ok()) {
+    return skip(absl::StrCat("work folder: ", MessageOf(work.status())));
+  }
+  request.set_work_directory(work->path());
+  if (hooks.before) {
+    if (const absl::Status status = hooks.before(request); !status.ok()) {
+      return skip(MessageOf(status));
+    }
+  }
+  v1::Conditions before;
+  if (hooks.conditions) before = hooks.conditions();
+  observation = RunInChild(
+      request, TimeLimit(request.entry(), request.path()) + kOverhead,
+      hooks.cancelled);
+  if (hooks.conditions) {
+    *observation.mutable_conditions_before() = std::move(before);
+    *observation.mutable_conditions_after() = hooks.conditions();
+  }
+  *result.add_observations() = observation;
+  if (hooks.after) hooks.after(observation);
+  if (observation.ending() == v1::ENDING_INTERRUPTED) {
+    AddProblem("TP307", observation.problem(), result);
+    return false;
+  }
+  if (observation.ending() == v1::ENDING_NOT_STARTED &&
+      absl::StartsWith(observation.problem(), "TP114")) {
+    // The other paths would meet the same host; the result still decides the
+    // cell: this host cannot run it.
+    AddProblem("TP114", observation.problem(), result);
+  }
+  return true;
+}
+
+}  // namespace
+
+v1::CellResult RunEntry(const v1::Entry& entry,
+                        const std::vector<v1::Path>& paths,
+                        const std::vector<std::string>& gpu_uuids,
+                        const std::string& artifact_dir,
+                        const AttemptHooks& hooks) {
+  v1::CellResult result;
+  result.set_result_id(RandomHex(16));
+  bool complete = true;
+  for (const v1::Path path : paths) {
+    v1::RunRequest request;
+    request.set_path(path);
+    *request.mutable_entry() = entry;
+    for (const std::string& uuid : gpu_uuids) request.add_gpu_uuids(uuid);
+    request.set_artifact_directory(artifact_dir);
+    complete = RunAttempt(request, hooks, result);
+    if (!complete) break;
+    const v1::Observation& last =
+        result.observations(result.observations_size() - 1);
+    if (path == v1::PATH_PTX_JIT && last.ending() == v1::ENDING_EXITED &&
+        last.exit_code() == entry.expected_exit()) {
+      request.set_jit_proof(true);
+      complete = RunAttempt(request, hooks, result);
+      if (!complete) break;
+    }
+  }
+  result.set_complete(complete);
+  const absl::Time now = absl::Now();
+  result.mutable_finish_time()->set_seconds(absl::ToUnixSeconds(now));
+  return result;
+}
+
+}  // namespace twinpath::runner
