@@ -1,0 +1,407 @@
+#include "inspect/codec.h"
+
+#include <lz4.h>
+#include <lz4frame.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "inspect/little_endian.h"
+
+namespace twinpath::inspect {
+namespace {
+
+absl::Status Corrupt(absl::string_view codec, absl::string_view why) {
+  return absl::DataLossError(
+      absl::StrCat("the ", codec, " payload does not decode: ", why));
+}
+
+absl::Status WrongLength(uint64_t got, uint64_t expanded) {
+  return absl::DataLossError(absl::StrCat(
+      "the payload decodes to ", got, " bytes, its header says ", expanded));
+}
+
+struct ZstdFree {
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+};
+struct Lz4Free {
+  void operator()(LZ4F_dctx* context) const {
+    LZ4F_freeDecompressionContext(context);
+  }
+};
+using ZstdContext = std::unique_ptr<ZSTD_DCtx, ZstdFree>;
+using Lz4Context = std::unique_ptr<LZ4F_dctx, Lz4Free>;
+
+// One stream in progress: takes bytes, gives bytes.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  virtual absl::Status Restart() = 0;
+  // Consumes from the front of `in`, fills the front of `out`; returns how many
+  // bytes it wrote. Sets `finished` at the end of the stream.
+  virtual absl::StatusOr<size_t> Step(absl::string_view& in, char* out,
+                                      size_t size, bool& finished) = 0;
+};
+
+class ZstdCodec final : public Codec {
+ public:
+  explicit ZstdCodec(ZSTD_DCtx* context) : context_(context) {}
+  absl::Status Restart() override {
+    ZSTD_DCtx_reset(context_, ZSTD_reset_session_only);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<size_t> Step(absl::string_view& in, char* out, size_t size,
+                              bool& finished) override {
+    ZSTD_inBuffer input{in.data(), in.size(), 0};
+    ZSTD_outBuffer output{out, size, 0};
+    const size_t left = ZSTD_decompressStream(context_, &output, &input);
+    if (ZSTD_isError(left)) return Corrupt("zstd", ZSTD_getErrorName(left));
+    in.remove_prefix(input.pos);
+    finished = left == 0;
+    return output.pos;
+  }
+
+ private:
+  ZSTD_DCtx* context_;
+};
+
+class ZlibCodec final : public Codec {
+ public:
+  ~ZlibCodec() override {
+    if (open_) inflateEnd(&stream_);
+  }
+  absl::Status Restart() override {
+    if (open_) {
+      inflateReset(&stream_);
+      return absl::OkStatus();
+    }
+    stream_ = {};
+    if (inflateInit(&stream_) != Z_OK) {
+      return absl::ResourceExhaustedError("no memory for zlib");
+    }
+    open_ = true;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<size_t> Step(absl::string_view& in, char* out, size_t size,
+                              bool& finished) override {
+    const uInt in_size =
+        static_cast<uInt>(std::min<size_t>(in.size(), UINT_MAX));
+    const uInt out_size = static_cast<uInt>(std::min<size_t>(size, UINT_MAX));
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
+    stream_.avail_in = in_size;
+    stream_.next_out = reinterpret_cast<Bytef*>(out);
+    stream_.avail_out = out_size;
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    in.remove_prefix(in_size - stream_.avail_in);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+      return Corrupt("zlib", stream_.msg != nullptr ? stream_.msg : "error");
+    }
+    finished = result == Z_STREAM_END;
+    return out_size - stream_.avail_out;
+  }
+
+ private:
+  z_stream stream_{};
+  bool open_ = false;
+};
+
+class Lz4FrameCodec final : public Codec {
+ public:
+  absl::Status Restart() override {
+    if (context_ == nullptr) {
+      LZ4F_dctx* raw = nullptr;
+      if (LZ4F_isError(LZ4F_createDecompressionContext(&raw, LZ4F_VERSION))) {
+        return absl::ResourceExhaustedError("no memory for LZ4");
+      }
+      context_.reset(raw);
+    }
+    LZ4F_resetDecompressionContext(context_.get());
+    return absl::OkStatus();
+  }
+  absl::StatusOr<size_t> Step(absl::string_view& in, char* out, size_t size,
+                              bool& finished) override {
+    size_t in_size = in.size();
+    size_t out_size = size;
+    const size_t left = LZ4F_decompress(context_.get(), out, &out_size,
+                                        in.data(), &in_size, nullptr);
+    if (LZ4F_isError(left)) return Corrupt("LZ4", LZ4F_getErrorName(left));
+    in.remove_prefix(in_size);
+    finished = left == 0;
+    return out_size;
+  }
+
+ private:
+  Lz4Context context_;
+};
+
+// Steps until `size` bytes are out, the stream ends or `in` is used up.
+absl::StatusOr<size_t> Pump(Codec& codec, absl::string_view in, char* out,
+                            size_t size, bool& finished) {
+  size_t done = 0;
+  finished = false;
+  while (done < size && !finished) {
+    const size_t before = in.size();
+    TWINPATH_ASSIGN_OR_RETURN(
+        const size_t got, codec.Step(in, out + done, size - done, finished));
+    done += got;
+    if (got == 0 && in.size() == before) break;
+  }
+  return done;
+}
+
+}  // namespace
+
+char* Buffer::Prepare(size_t size) {
+  if (size > capacity_) {
+    data_.reset();
+    data_ = std::make_unique_for_overwrite<char[]>(size);
+    capacity_ = size;
+  }
+  size_ = size;
+  return data_.get();
+}
+
+void Buffer::Free() {
+  data_.reset();
+  size_ = 0;
+  capacity_ = 0;
+}
+
+struct Decoder::Contexts {
+  ZstdContext zstd{ZSTD_createDCtx()};
+  ZlibCodec zlib;
+  Lz4FrameCodec lz4_frame;
+};
+
+Decoder::Decoder() : contexts_(std::make_unique<Contexts>()) {}
+Decoder::~Decoder() = default;
+
+absl::Status Decoder::DecodeAll(v1::Compression compression,
+                                absl::string_view stored, uint64_t expanded,
+                                Buffer& out) {
+  char* const to = out.Prepare(expanded);
+  switch (compression) {
+    case v1::COMPRESSION_NONE:
+      if (stored.size() != expanded)
+        return WrongLength(stored.size(), expanded);
+      if (expanded > 0) std::memcpy(to, stored.data(), expanded);
+      return absl::OkStatus();
+    case v1::COMPRESSION_ZSTD: {
+      if (contexts_->zstd == nullptr) {
+        return absl::ResourceExhaustedError("no memory for zstd");
+      }
+      const size_t got = ZSTD_decompressDCtx(
+          contexts_->zstd.get(), to, expanded, stored.data(), stored.size());
+      if (ZSTD_isError(got)) return Corrupt("zstd", ZSTD_getErrorName(got));
+      if (got != expanded) return WrongLength(got, expanded);
+      return absl::OkStatus();
+    }
+    case v1::COMPRESSION_LZ4_BLOCK: {
+      if (stored.size() > INT_MAX || expanded > INT_MAX) {
+        return Corrupt("LZ4", "it is larger than LZ4 allows");
+      }
+      const int got = LZ4_decompress_safe(stored.data(), to,
+                                          static_cast<int>(stored.size()),
+                                          static_cast<int>(expanded));
+      if (got < 0) {
+        return Corrupt("LZ4", "broken, or longer than its header says");
+      }
+      if (static_cast<uint64_t>(got) != expanded) {
+        return WrongLength(static_cast<uint64_t>(got), expanded);
+      }
+      return absl::OkStatus();
+    }
+    case v1::COMPRESSION_ZLIB:
+    case v1::COMPRESSION_LZ4_FRAME: {
+      Codec& codec = compression == v1::COMPRESSION_ZLIB
+                         ? static_cast<Codec&>(contexts_->zlib)
+                         : static_cast<Codec&>(contexts_->lz4_frame);
+      TWINPATH_RETURN_IF_ERROR(codec.Restart());
+      bool finished = false;
+      TWINPATH_ASSIGN_OR_RETURN(const size_t got,
+                                Pump(codec, stored, to, expanded, finished));
+      if (got != expanded) return WrongLength(got, expanded);
+      return absl::OkStatus();
+    }
+    default:
+      return absl::UnimplementedError("the payload's packing is not known");
+  }
+}
+
+absl::StatusOr<std::string> Decoder::DecodePrefix(v1::Compression compression,
+                                                  absl::string_view stored,
+                                                  size_t size) {
+  std::string out(size, '\0');
+  bool finished = false;
+  switch (compression) {
+    case v1::COMPRESSION_NONE:
+      out = std::string(stored.substr(0, size));
+      return out;
+    case v1::COMPRESSION_LZ4_BLOCK: {
+      const int in_size =
+          static_cast<int>(std::min<size_t>(stored.size(), INT_MAX));
+      const int want = static_cast<int>(std::min<size_t>(size, INT_MAX));
+      const int got = LZ4_decompress_safe_partial(stored.data(), out.data(),
+                                                  in_size, want, want);
+      if (got < 0) return Corrupt("LZ4", "broken");
+      out.resize(static_cast<size_t>(got));
+      return out;
+    }
+    case v1::COMPRESSION_ZSTD: {
+      if (contexts_->zstd == nullptr) {
+        return absl::ResourceExhaustedError("no memory for zstd");
+      }
+      ZstdCodec codec(contexts_->zstd.get());
+      TWINPATH_RETURN_IF_ERROR(codec.Restart());
+      TWINPATH_ASSIGN_OR_RETURN(
+          const size_t got, Pump(codec, stored, out.data(), size, finished));
+      out.resize(got);
+      return out;
+    }
+    case v1::COMPRESSION_ZLIB:
+    case v1::COMPRESSION_LZ4_FRAME: {
+      Codec& codec = compression == v1::COMPRESSION_ZLIB
+                         ? static_cast<Codec&>(contexts_->zlib)
+                         : static_cast<Codec&>(contexts_->lz4_frame);
+      TWINPATH_RETURN_IF_ERROR(codec.Restart());
+      TWINPATH_ASSIGN_OR_RETURN(
+          const size_t got, Pump(codec, stored, out.data(), size, finished));
+      out.resize(got);
+      return out;
+    }
+    default:
+      return absl::UnimplementedError("the payload's packing is not known");
+  }
+}
+
+// Keeps the last decoded chunk, so that small steps forward inside it and
+// re-reads of it cost nothing.
+class DecodingSource::Stream {
+ public:
+  static constexpr size_t kInBytes = 128 << 10;
+  static constexpr size_t kOutBytes = 1 << 20;
+
+  Stream(v1::Compression compression, const ByteSource& stored,
+         uint64_t expanded)
+      : stored_(stored), expanded_(expanded), in_(kInBytes), out_(kOutBytes) {
+    switch (compression) {
+      case v1::COMPRESSION_ZSTD:
+        zstd_.reset(ZSTD_createDCtx());
+        if (zstd_ != nullptr) codec_ = std::make_unique<ZstdCodec>(zstd_.get());
+        break;
+      case v1::COMPRESSION_ZLIB:
+        codec_ = std::make_unique<ZlibCodec>();
+        break;
+      case v1::COMPRESSION_LZ4_FRAME:
+        codec_ = std::make_unique<Lz4FrameCodec>();
+        break;
+      default:
+        break;
+    }
+  }
+  bool usable() const { return codec_ != nullptr; }
+  uint64_t expanded() const { return expanded_; }
+
+  absl::Status Restart() {
+    TWINPATH_RETURN_IF_ERROR(codec_->Restart());
+    in_left_ = {};
+    in_offset_ = 0;
+    chunk_offset_ = 0;
+    chunk_size_ = 0;
+    finished_ = false;
+    return absl::OkStatus();
+  }
+
+  absl::Status Read(uint64_t offset, size_t size, char* out) {
+    if (!Fits(offset, size, expanded_)) {
+      return absl::OutOfRangeError(absl::StrCat("bytes ", offset, "+", size,
+                                                " lie outside the ", expanded_,
+                                                " bytes there are"));
+    }
+    if (offset < chunk_offset_) TWINPATH_RETURN_IF_ERROR(Restart());
+    while (size > 0) {
+      if (offset >= chunk_offset_ + chunk_size_) {
+        TWINPATH_RETURN_IF_ERROR(Next());
+        continue;
+      }
+      const size_t at = offset - chunk_offset_;
+      const size_t n = std::min(size, chunk_size_ - at);
+      std::memcpy(out, out_.data() + at, n);
+      out += n;
+      offset += n;
+      size -= n;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Decodes the next chunk.
+  absl::Status Next() {
+    chunk_offset_ += chunk_size_;
+    chunk_size_ = 0;
+    while (chunk_size_ < out_.size() && !finished_) {
+      if (in_left_.empty() && in_offset_ < stored_.size()) {
+        const size_t n =
+            std::min<uint64_t>(in_.size(), stored_.size() - in_offset_);
+        TWINPATH_RETURN_IF_ERROR(stored_.ReadAt(in_offset_, n, in_.data()));
+        in_offset_ += n;
+        in_left_ = absl::string_view(in_.data(), n);
+      }
+      const size_t before = in_left_.size();
+      TWINPATH_ASSIGN_OR_RETURN(
+          const size_t got, codec_->Step(in_left_, out_.data() + chunk_size_,
+                                         out_.size() - chunk_size_, finished_));
+      chunk_size_ += got;
+      if (got == 0 && in_left_.size() == before &&
+          in_offset_ == stored_.size()) {
+        break;
+      }
+    }
+    if (chunk_size_ == 0) return WrongLength(chunk_offset_, expanded_);
+    return absl::OkStatus();
+  }
+
+  const ByteSource& stored_;
+  uint64_t expanded_;
+  ZstdContext zstd_;
+  std::unique_ptr<Codec> codec_;
+  std::vector<char> in_;
+  absl::string_view in_left_;
+  uint64_t in_offset_ = 0;
+  std::vector<char> out_;
+  uint64_t chunk_offset_ = 0;
+  size_t chunk_size_ = 0;
+  bool finished_ = false;
+};
+
+DecodingSource::DecodingSource(std::unique_ptr<Stream> stream)
+    : stream_(std::move(stream)) {}
+DecodingSource::~DecodingSource() = default;
+
+absl::StatusOr<std::unique_ptr<DecodingSource>> DecodingSource::Open(
+    v1::Compression compression, const ByteSource& stored, uint64_t expanded) {
+  auto stream = std::make_unique<Stream>(compression, stored, expanded);
+  if (!stream->usable()) {
+    return absl::UnimplementedError(
+        "this packing can only be decoded as a whole");
+  }
+  TWINPATH_RETURN_IF_ERROR(stream->Restart());
+  return std::unique_ptr<DecodingSource>(new DecodingSource(std::move(stream)));
+}
+
+uint64_t DecodingSource::size() const { return stream_->expanded(); }
+
+absl::Status DecodingSource::ReadAt(uint64_t offset, size_t size,
+                                    char* out) const {
+  return stream_->Read(offset, size, out);
+}
+
+}  // namespace twinpath::inspect

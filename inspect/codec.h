@@ -1,0 +1,88 @@
+// The codecs of fatbin entries: none, zlib, LZ4 block, LZ4 frame, zstd. Which
+// one an entry uses stands in its flags and nowhere else. Sizes are claims of
+// the file: callers check them against a cap before they ask for memory, and
+// decoding fails if the claim is wrong.
+
+#ifndef TWINPATH_INSPECT_CODEC_H_
+#define TWINPATH_INSPECT_CODEC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "inspect/byte_source.h"
+#include "twinpath/v1/report.pb.h"
+
+namespace twinpath::inspect {
+
+// Bytes that are not set to zero when they are made. Grows, never shrinks but
+// by Free. Not thread-safe.
+class Buffer {
+ public:
+  // Makes room for `size` bytes; what was in it is lost. Returns where they
+  // are.
+  char* Prepare(size_t size);
+  void Free();
+  absl::string_view view() const { return {data_.get(), size_}; }
+
+ private:
+  std::unique_ptr<char[]> data_;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+// Decoder with its contexts, reused from image to image. Not thread-safe.
+class Decoder {
+ public:
+  Decoder();
+  ~Decoder();
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  // Decodes the whole of `stored` into `out`, which holds exactly `expanded`
+  // bytes afterwards. DATA_LOSS if the bytes do not decode or decode to another
+  // length; UNIMPLEMENTED for OPAQUE. The caller has checked `expanded`.
+  absl::Status DecodeAll(v1::Compression compression, absl::string_view stored,
+                         uint64_t expanded, Buffer& out);
+
+  // Decodes the first `size` bytes of a payload of which `stored` is a
+  // beginning (for zstd at least 132 KiB or all of it). Errors as DecodeAll.
+  absl::StatusOr<std::string> DecodePrefix(v1::Compression compression,
+                                           absl::string_view stored,
+                                           size_t size);
+
+ private:
+  struct Contexts;
+  std::unique_ptr<Contexts> contexts_;
+};
+
+// Stored bytes DecodePrefix wants to see.
+inline constexpr size_t kPrefixStoredBytes = 132 << 10;
+
+// A payload decoded while it is read, front to back, in a window: for images
+// too large to hold. Going back starts anew, so readers should ask in ascending
+// order. zlib, LZ4 frame and zstd only. Not thread-safe.
+class DecodingSource final : public ByteSource {
+ public:
+  // UNIMPLEMENTED for the other codecs; DATA_LOSS if the stream does not start
+  // well; RESOURCE_EXHAUSTED if its window is above 128 MiB. `stored` must
+  // outlive this.
+  static absl::StatusOr<std::unique_ptr<DecodingSource>> Open(
+      v1::Compression compression, const ByteSource& stored, uint64_t expanded);
+  ~DecodingSource() override;
+  uint64_t size() const override;
+  absl::Status ReadAt(uint64_t offset, size_t size, char* out) const override;
+
+ private:
+  class Stream;
+  explicit DecodingSource(std::unique_ptr<Stream> stream);
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace twinpath::inspect
+
+#endif  // TWINPATH_INSPECT_CODEC_H_

@@ -1,0 +1,377 @@
+#include "inspect/cubin.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status.h"
+#include "inspect/elf_view.h"
+#include "inspect/little_endian.h"
+
+namespace twinpath::inspect {
+namespace {
+
+constexpr uint16_t kTypeCapsule = 0xff00;
+constexpr size_t kSymbolBytes = 24;
+constexpr uint8_t kSymbolFunction = 2;
+// STO_CUDA_ENTRY (LLVM, BinaryFormat/ELF.h).
+constexpr uint8_t kEntryBit = 0x10;
+// Attributes of .nv.info and .nv.compat that are read here.
+constexpr uint8_t kAttrMaxThreads = 0x05;
+constexpr uint8_t kAttrRequiredThreads = 0x10;
+constexpr uint8_t kAttrRegisterCount = 0x2f;
+constexpr uint8_t kCompatAcceleratorTarget = 0x09;
+constexpr uint32_t kNoteCuinfo = 1000;
+constexpr uint32_t kNoteToolkit = 2000;
+constexpr size_t kNoteHeaderBytes = 24;
+// Static shared memory of SM 9.0 and later includes this much that the system
+// reserves.
+constexpr uint64_t kReservedShared = 1024;
+constexpr uint32_t kFirstSmWithReservedShared = 90;
+constexpr uint64_t kMaxInfoBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxNoteBytes = uint64_t{1} << 20;
+constexpr size_t kMaxKernelNameBytes = 64 << 10;
+
+// Walks the records of .nv.info and .nv.compat.
+template <typename F>
+void ForEachAttribute(absl::string_view bytes, F on_record) {
+  while (bytes.size() >= 4) {
+    const uint8_t format = static_cast<uint8_t>(bytes[0]);
+    const uint8_t attribute = static_cast<uint8_t>(bytes[1]);
+    absl::string_view value = bytes.substr(2, 2);
+    bytes.remove_prefix(4);
+    if (format == 4) {
+      const size_t size = LoadU16(value.data());
+      if (size > bytes.size()) return;
+      value = bytes.substr(0, size);
+      bytes.remove_prefix(size);
+    } else if (format < 1 || format > 4) {
+      return;
+    }
+    on_record(format, attribute, value);
+  }
+}
+
+// Product of three dimensions; nothing if it is 0 or beyond 32 bits.
+std::optional<uint32_t> Product(absl::string_view xyz) {
+  if (xyz.size() < 12) return std::nullopt;
+  uint64_t product = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    product *= LoadU32(xyz.data() + 4 * i);
+    if (product > std::numeric_limits<uint32_t>::max()) return std::nullopt;
+  }
+  if (product == 0) return std::nullopt;
+  return static_cast<uint32_t>(product);
+}
+
+absl::string_view CString(absl::string_view table, uint64_t at) {
+  if (at >= table.size()) return {};
+  const absl::string_view rest = table.substr(at);
+  return rest.substr(0, rest.find('\0'));
+}
+
+// The suffix of a "-arch sm_90a" among a tool's options; 0 if there is none.
+char SuffixInOptions(absl::string_view options, uint32_t target) {
+  for (absl::string_view word :
+       absl::StrSplit(options, absl::ByAnyChar(" =,\t"), absl::SkipEmpty())) {
+    if (!absl::ConsumePrefix(&word, "sm_") &&
+        !absl::ConsumePrefix(&word, "compute_")) {
+      continue;
+    }
+    if (word.empty()) continue;
+    const char last = word.back();
+    uint32_t number = 0;
+    if ((last == 'a' || last == 'f') &&
+        absl::SimpleAtoi(word.substr(0, word.size() - 1), &number) &&
+        number == target) {
+      return last;
+    }
+  }
+  return 0;
+}
+
+class Reader {
+ public:
+  Reader(const ByteSource& source, const ElfView& elf)
+      : source_(source), elf_(elf) {}
+
+  absl::StatusOr<Cubin> Run(bool kernels) {
+    Header();
+    Index(kernels);
+    TWINPATH_RETURN_IF_ERROR(ReadWanted());
+    Notes();
+    Suffix();
+    if (kernels) Kernels();
+    return std::move(cubin_);
+  }
+
+ private:
+  // What the wanted sections are, by their place in `wanted_`.
+  struct Wanted {
+    const ElfSection* section;
+    std::string bytes;
+  };
+  // Sections that belong to one function, by its name.
+  struct FunctionSections {
+    const ElfSection* text = nullptr;
+    const ElfSection* shared = nullptr;
+    // Index in wanted_, -1: none.
+    int info = -1;
+  };
+
+  void Complain(absl::string_view what) {
+    if (cubin_.problem.empty()) cubin_.problem = std::string(what);
+  }
+
+  void Header() {
+    const uint32_t flags = elf_.flags();
+    cubin_.relocatable = elf_.type() == kElfTypeRel;
+    cubin_.capsule_only = elf_.type() == kTypeCapsule;
+    if (elf_.abi_version() >= 8) {
+      cubin_.target = (flags >> 8) & 0xff;
+      if ((flags & 0x08) != 0) cubin_.suffix = 'a';
+    } else {
+      cubin_.target = flags & 0xff;
+      // The bit is also found set on old SM 6.0 code, where it means something
+      // else.
+      if ((flags & 0x800) != 0 && cubin_.target >= 90) cubin_.suffix = 'a';
+      SetToolkit(elf_.version());
+    }
+    if (!elf_.section_problem().empty()) Complain(elf_.section_problem());
+  }
+
+  void SetToolkit(uint32_t times_ten) {
+    if (times_ten < 10 || times_ten > 9999) return;
+    cubin_.toolkit_major = times_ten / 10;
+    cubin_.toolkit_minor = times_ten % 10;
+  }
+
+  // Returns the place in wanted_, or -1 if the section cannot be read.
+  int Want(const ElfSection& section, uint64_t max) {
+    if (section.type == kSectionNoBits) return -1;
+    if (section.size > max ||
+        !Fits(section.offset, section.size, source_.size())) {
+      Complain(absl::StrCat("section ", section.name, " (", section.size,
+                            " bytes at ", section.offset,
+                            ") lies outside the cubin or is above its cap"));
+      return -1;
+    }
+    total_ += section.size;
+    if (total_ > kMaxCubinTableBytes) {
+      Complain("its tables are above the cap");
+      return -1;
+    }
+    wanted_.push_back({&section, {}});
+    return static_cast<int>(wanted_.size()) - 1;
+  }
+
+  void Index(bool kernels) {
+    cubin_.extent = kElfHeaderBytes;
+    for (const ElfSection& section : elf_.sections()) {
+      absl::string_view name = section.name;
+      if (section.type != kSectionNoBits &&
+          Fits(section.offset, section.size, source_.size())) {
+        cubin_.extent = std::max(cubin_.extent, section.offset + section.size);
+      }
+      if (name == ".note.nv.cuinfo" || name == ".note.nv.cuver") {
+        cuinfo_ = Want(section, kMaxNoteBytes);
+        cuinfo_is_cuver_ = name == ".note.nv.cuver";
+      } else if (name == ".note.nv.tkinfo") {
+        toolkit_ = Want(section, kMaxNoteBytes);
+      } else if (name == ".nv.compat") {
+        compat_ = Want(section, kMaxInfoBytes);
+      } else if (!kernels) {
+        continue;
+      } else if (section.type == kSectionSymbols && symbols_ < 0) {
+        symbols_ = Want(section, kMaxCubinTableBytes);
+        if (section.link < elf_.sections().size()) {
+          strings_ = Want(elf_.sections()[section.link], kMaxCubinTableBytes);
+        }
+      } else if (name == ".nv.info") {
+        info_ = Want(section, kMaxCubinTableBytes);
+      } else if (absl::ConsumePrefix(&name, ".nv.info.")) {
+        functions_[name].info = Want(section, kMaxInfoBytes);
+      } else if (absl::ConsumePrefix(&name, ".nv.shared.")) {
+        functions_[name].shared = &section;
+      } else if (absl::ConsumePrefix(&name, ".text.")) {
+        functions_[name].text = &section;
+      }
+    }
+  }
+
+  absl::Status ReadWanted() {
+    std::vector<size_t> order(wanted_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+      return wanted_[a].section->offset < wanted_[b].section->offset;
+    });
+    for (const size_t i : order) {
+      const ElfSection& section = *wanted_[i].section;
+      TWINPATH_ASSIGN_OR_RETURN(wanted_[i].bytes,
+                                ReadBytes(source_, section.offset, section.size,
+                                          kMaxCubinTableBytes));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::string_view BytesOf(int wanted) const {
+    return wanted < 0
+               ? absl::string_view()
+               : absl::string_view(wanted_[static_cast<size_t>(wanted)].bytes);
+  }
+
+  // The description of the first note, if it is NVIDIA's of that type.
+  static absl::string_view NoteBody(absl::string_view bytes, uint32_t type) {
+    if (bytes.size() < kNoteHeaderBytes || LoadU32(bytes.data()) != 12 ||
+        LoadU32(bytes.data() + 8) != type ||
+        bytes.substr(12, 11) != "NVIDIA Corp") {
+      return {};
+    }
+    return bytes.substr(kNoteHeaderBytes, LoadU32(bytes.data() + 4));
+  }
+
+  void Notes() {
+    const absl::string_view cuinfo = NoteBody(BytesOf(cuinfo_), kNoteCuinfo);
+    if (cuinfo.size() >= 8) {
+      cubin_.virtual_architecture = LoadU16(cuinfo.data() + 2);
+      if (!cuinfo_is_cuver_) SetToolkit(LoadU16(cuinfo.data() + 4));
+    }
+    const absl::string_view toolkit = NoteBody(BytesOf(toolkit_), kNoteToolkit);
+    if (toolkit.size() < 24) return;
+    // Files of 12.x state the toolkit where later ones state the note's
+    // version.
+    const uint32_t version = LoadU32(toolkit.data());
+    if (version >= 100 && cubin_.toolkit_major == 0) SetToolkit(version);
+    const absl::string_view strings = toolkit.substr(24);
+    cubin_.tool = std::string(CString(strings, LoadU32(toolkit.data() + 8)));
+    cubin_.tool_version =
+        std::string(CString(strings, LoadU32(toolkit.data() + 12)));
+    cubin_.options =
+        std::string(CString(strings, LoadU32(toolkit.data() + 20)));
+    if (cubin_.toolkit_major == 0) ToolkitFromVersionLine();
+  }
+
+  // "Cuda compilation tools, release 12.8, V12.8.93".
+  void ToolkitFromVersionLine() {
+    const absl::string_view line = cubin_.tool_version;
+    const size_t at = line.find("release ");
+    if (at == absl::string_view::npos) return;
+    const std::vector<absl::string_view> parts =
+        absl::StrSplit(line.substr(at + 8), absl::ByAnyChar(".,"));
+    uint32_t major = 0;
+    uint32_t minor = 0;
+    if (parts.size() >= 2 && absl::SimpleAtoi(parts[0], &major) &&
+        absl::SimpleAtoi(parts[1], &minor)) {
+      cubin_.toolkit_major = major;
+      cubin_.toolkit_minor = minor;
+    }
+  }
+
+  void Suffix() {
+    ForEachAttribute(BytesOf(compat_), [this](uint8_t, uint8_t attribute,
+                                              absl::string_view value) {
+      if (attribute == kCompatAcceleratorTarget && !value.empty() &&
+          value[0] == 1) {
+        cubin_.suffix = 'a';
+      }
+    });
+    if (cubin_.suffix == 0) {
+      cubin_.suffix = SuffixInOptions(cubin_.options, cubin_.target);
+    }
+  }
+
+  void Kernels() {
+    const absl::string_view symbols = BytesOf(symbols_);
+    const absl::string_view strings = BytesOf(strings_);
+    absl::flat_hash_map<uint32_t, uint32_t> registers;
+    ForEachAttribute(BytesOf(info_), [&](uint8_t, uint8_t attribute,
+                                         absl::string_view value) {
+      if (attribute == kAttrRegisterCount && value.size() >= 8) {
+        registers[LoadU32(value.data())] = LoadU32(value.data() + 4);
+      }
+    });
+    const size_t count = symbols.size() / kSymbolBytes;
+    for (size_t i = 0; i < count; ++i) {
+      const char* const at = symbols.data() + i * kSymbolBytes;
+      const uint8_t info = static_cast<uint8_t>(at[4]);
+      const uint8_t other = static_cast<uint8_t>(at[5]);
+      if ((info & 0xf) != kSymbolFunction || (other & kEntryBit) == 0 ||
+          LoadU16(at + 6) == 0) {
+        continue;
+      }
+      const absl::string_view name = CString(strings, LoadU32(at));
+      if (name.empty() || name.size() > kMaxKernelNameBytes) {
+        Complain("a kernel's name lies outside the string table");
+        continue;
+      }
+      AddKernel(name, registers, static_cast<uint32_t>(i));
+    }
+  }
+
+  void AddKernel(absl::string_view name,
+                 const absl::flat_hash_map<uint32_t, uint32_t>& registers,
+                 uint32_t symbol) {
+    CubinKernel& kernel = cubin_.kernels.emplace_back();
+    kernel.name = std::string(name);
+    if (auto found = registers.find(symbol); found != registers.end()) {
+      kernel.registers = found->second;
+    }
+    const auto found = functions_.find(name);
+    if (found == functions_.end()) return;
+    const FunctionSections& sections = found->second;
+    const bool reserved = cubin_.target >= kFirstSmWithReservedShared;
+    if (!kernel.registers && !reserved && sections.text != nullptr &&
+        sections.text->info >> 24 != 0) {
+      kernel.registers = sections.text->info >> 24;
+    }
+    uint64_t shared = sections.shared != nullptr ? sections.shared->size : 0;
+    if (reserved) shared -= std::min(shared, kReservedShared);
+    if (shared <= std::numeric_limits<uint32_t>::max()) {
+      kernel.shared_bytes = static_cast<uint32_t>(shared);
+    }
+    ForEachAttribute(BytesOf(sections.info), [&](uint8_t, uint8_t attribute,
+                                                 absl::string_view value) {
+      if (attribute == kAttrMaxThreads ||
+          (attribute == kAttrRequiredThreads && !kernel.max_threads)) {
+        kernel.max_threads = Product(value);
+      }
+    });
+  }
+
+  const ByteSource& source_;
+  const ElfView& elf_;
+  Cubin cubin_;
+  std::vector<Wanted> wanted_;
+  absl::flat_hash_map<absl::string_view, FunctionSections> functions_;
+  uint64_t total_ = 0;
+  int cuinfo_ = -1;
+  bool cuinfo_is_cuver_ = false;
+  int toolkit_ = -1;
+  int compat_ = -1;
+  int symbols_ = -1;
+  int strings_ = -1;
+  int info_ = -1;
+};
+
+}  // namespace
+
+bool LooksLikeCubin(absl::string_view head) {
+  return head.size() >= 20 && head.substr(0, 6) == "\177ELF\2\1" &&
+         LoadU16(head.data() + 18) == kElfMachineCuda;
+}
+
+absl::StatusOr<Cubin> ReadCubin(const ByteSource& source, bool kernels) {
+  TWINPATH_ASSIGN_OR_RETURN(const ElfView elf, ElfView::Open(source));
+  if (elf.machine() != kElfMachineCuda) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an ELF file for machine ", elf.machine(), ", not device code"));
+  }
+  return Reader(source, elf).Run(kernels);
+}
+
+}  // namespace twinpath::inspect

@@ -1,0 +1,97 @@
+// One image: from a fatbin entry's header, or from a bare file, to v1::Image;
+// and the reading of its payload: decode, list kernels, take notes. Payloads of
+// different images are read in parallel, with bounded memory: small ones in
+// each thread's own buffers, large ones one at a time, very large ones while
+// they are decoded.
+
+#ifndef TWINPATH_INSPECT_IMAGE_H_
+#define TWINPATH_INSPECT_IMAGE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/mutex.h"
+#include "inspect/byte_source.h"
+#include "inspect/codec.h"
+#include "inspect/cubin.h"
+#include "inspect/fatbin.h"
+#include "inspect/inspect.h"
+#include "inspect/report_budget.h"
+#include "twinpath/v1/report.pb.h"
+
+namespace twinpath::inspect {
+
+// Most bytes an image held in a thread's own buffers has, stored and expanded.
+inline constexpr uint64_t kSmallStoredBytes = uint64_t{8} << 20;
+inline constexpr uint64_t kSmallImageBytes = uint64_t{24} << 20;
+// Most bytes an image held in memory at all has, stored and expanded; above
+// this it is decoded while it is read, where its codec can.
+inline constexpr uint64_t kLargeStoredBytes = uint64_t{48} << 20;
+inline constexpr uint64_t kLargeImageBytes = uint64_t{144} << 20;
+inline constexpr int kMaxThreads = 4;
+
+// Fills kind, target, sizes and packing from an entry's header.
+// `relocatable_section`: the section's name says that its code still has to be
+// linked.
+void DescribeEntry(const FatbinEntry& entry, bool relocatable_section,
+                   v1::Image& image);
+
+// Where an image's payload lies.
+struct Payload {
+  v1::Image* image = nullptr;
+  uint64_t offset = 0;
+  // Stored bytes without padding, and bytes after decoding.
+  uint64_t stored = 0;
+  uint64_t expanded = 0;
+  // Only see whether it is an ELF file that still has to be linked.
+  bool peek = false;
+  // Read producer and target even where kernels are not asked for.
+  bool notes = false;
+};
+
+// The payload of an entry that DescribeEntry described.
+Payload PayloadOf(const FatbinEntry& entry, v1::Image& image);
+
+// Reads payloads. The source and the options must outlive it.
+class PayloadReader {
+ public:
+  PayloadReader(const ByteSource& source, const InspectOptions& options,
+                ReportBudget& budget);
+
+  // Reads all payloads into their images, on up to kMaxThreads threads. Every
+  // image is written by one thread only. What goes wrong with an image stands
+  // in its `problem`.
+  void ReadAll(const std::vector<Payload>& payloads);
+
+ private:
+  // One thread's decoder and buffers.
+  struct Bench {
+    Decoder decoder;
+    Buffer stored;
+    Buffer expanded;
+  };
+
+  void Read(const Payload& payload, Bench& bench);
+  void Peek(const Payload& payload, Bench& bench);
+  void ReadInMemory(const Payload& payload, Bench& bench);
+  void ReadStreaming(const Payload& payload);
+  void ReadElf(const ByteSource& bytes, v1::Image& image);
+  void ReadText(absl::string_view text, v1::Image& image);
+  void TakeDigest(const ByteSource& bytes, v1::Image& image);
+
+  const ByteSource& source_;
+  const InspectOptions& options_;
+  ReportBudget& budget_;
+  const uint64_t max_image_bytes_;
+  Mutex large_mutex_;
+  Bench large_ ABSL_GUARDED_BY(large_mutex_);
+};
+
+// Moves what a cubin says into an image: kind, target (a suffix that the entry
+// states stays), producer, kernels as far as the budget goes.
+void ApplyCubin(const Cubin& cubin, bool kernels, ReportBudget& budget,
+                v1::Image& image);
+
+}  // namespace twinpath::inspect
+
+#endif  // TWINPATH_INSPECT_IMAGE_H_

@@ -1,0 +1,307 @@
+#include "inspect/ptx.h"
+
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace twinpath::inspect {
+namespace {
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool IsWordStart(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         c == '$' || c == '%';
+}
+bool IsWord(char c) { return IsWordStart(c) || IsDigit(c); }
+
+enum class TokenKind {
+  kEnd,
+  kDirective,
+  kWord,
+  kNumber,
+  kString,
+  kPunctuation
+};
+
+struct Token {
+  TokenKind kind = TokenKind::kEnd;
+  // Without the dot of a directive; with the quotes of a string.
+  absl::string_view text;
+  char punctuation = 0;
+
+  bool Is(char c) const {
+    return kind == TokenKind::kPunctuation && punctuation == c;
+  }
+};
+
+// Characters at which SkipBlock has to look.
+constexpr std::array<bool, 256> StopTable() {
+  std::array<bool, 256> table{};
+  for (const char c : {'{', '}', '"', '/'}) {
+    table[static_cast<unsigned char>(c)] = true;
+  }
+  return table;
+}
+constexpr std::array<bool, 256> kStops = StopTable();
+
+class Lexer {
+ public:
+  explicit Lexer(absl::string_view text) : at_(text.data()) {
+    const void* nul = std::memchr(text.data(), 0, text.size());
+    end_ = nul != nullptr ? static_cast<const char*>(nul)
+                          : text.data() + text.size();
+  }
+
+  Token Next() {
+    SkipBlank();
+    if (at_ == end_) return {};
+    const char* const start = at_;
+    const char c = *at_;
+    if (c == '"') {
+      SkipString();
+      return Make(TokenKind::kString, start);
+    }
+    if (c == '.' && at_ + 1 < end_ && IsWordStart(at_[1])) {
+      ++at_;
+      while (at_ < end_ && IsWord(*at_)) ++at_;
+      return Make(TokenKind::kDirective, start + 1);
+    }
+    if (IsWordStart(c)) {
+      while (at_ < end_ && IsWord(*at_)) ++at_;
+      return Make(TokenKind::kWord, start);
+    }
+    if (IsDigit(c)) {
+      // "3.2.target": the second dot belongs to the directive.
+      while (at_ < end_ && IsWord(*at_)) ++at_;
+      if (at_ + 1 < end_ && *at_ == '.' && IsDigit(at_[1])) {
+        ++at_;
+        while (at_ < end_ && IsDigit(*at_)) ++at_;
+      }
+      return Make(TokenKind::kNumber, start);
+    }
+    ++at_;
+    Token token = Make(TokenKind::kPunctuation, start);
+    token.punctuation = c;
+    return token;
+  }
+
+  // Behind '{': skips to behind the matching '}'. Returns false at the end of
+  // the text.
+  bool SkipBlock() {
+    int depth = 1;
+    while (at_ < end_) {
+      const char c = *at_;
+      if (!kStops[static_cast<unsigned char>(c)]) {
+        ++at_;
+      } else if (c == '"') {
+        SkipString();
+      } else if (c == '/') {
+        if (!SkipComment()) ++at_;
+      } else {
+        ++at_;
+        depth += c == '{' ? 1 : -1;
+        if (depth == 0) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  Token Make(TokenKind kind, const char* start) const {
+    return {kind, absl::string_view(start, static_cast<size_t>(at_ - start)),
+            0};
+  }
+  void SkipBlank() {
+    while (at_ < end_) {
+      if (IsSpace(*at_)) {
+        ++at_;
+      } else if (*at_ != '/' || !SkipComment()) {
+        return;
+      }
+    }
+  }
+  bool SkipComment() {
+    if (at_ + 1 >= end_) return false;
+    if (at_[1] == '/') {
+      const void* line =
+          std::memchr(at_, '\n', static_cast<size_t>(end_ - at_));
+      at_ = line != nullptr ? static_cast<const char*>(line) + 1 : end_;
+      return true;
+    }
+    if (at_[1] == '*') {
+      at_ += 2;
+      while (at_ + 1 < end_ && !(at_[0] == '*' && at_[1] == '/')) ++at_;
+      at_ = at_ + 1 < end_ ? at_ + 2 : end_;
+      return true;
+    }
+    return false;
+  }
+  void SkipString() {
+    ++at_;
+    while (at_ < end_ && *at_ != '"')
+      at_ += *at_ == '\\' && at_ + 1 < end_ ? 2 : 1;
+    if (at_ < end_) ++at_;
+  }
+
+  const char* at_;
+  const char* end_;
+};
+
+// Number in front of `text`; 0 if there is none or it is too large.
+uint32_t LeadingNumber(absl::string_view text, size_t& used) {
+  uint64_t value = 0;
+  used = 0;
+  while (used < text.size() && IsDigit(text[used]) && value < 1'000'000) {
+    value = value * 10 + static_cast<uint64_t>(text[used] - '0');
+    ++used;
+  }
+  return static_cast<uint32_t>(value);
+}
+
+class Parser {
+ public:
+  Parser(absl::string_view text, bool header_only)
+      : lexer_(text), header_only_(header_only) {}
+
+  PtxModule Run() {
+    Advance();
+    while (token_.kind != TokenKind::kEnd && !done_) {
+      if (token_.Is('{')) {
+        if (!lexer_.SkipBlock()) Complain("it ends inside a block");
+        Advance();
+      } else if (token_.kind != TokenKind::kDirective) {
+        Advance();
+      } else if (token_.text == "version") {
+        Advance();
+        Version();
+      } else if (token_.text == "target") {
+        Advance();
+        Target();
+      } else if (token_.text == "entry") {
+        Advance();
+        Entry();
+      } else {
+        Advance();
+      }
+    }
+    if (module_.isa_major == 0) Complain("it has no .version");
+    if (module_.target == 0) Complain("it has no .target");
+    return std::move(module_);
+  }
+
+ private:
+  void Advance() { token_ = lexer_.Next(); }
+  void Complain(absl::string_view what) {
+    if (module_.problem.empty()) {
+      module_.problem = absl::StrCat("odd PTX text: ", what);
+    }
+  }
+
+  void Version() {
+    if (token_.kind != TokenKind::kNumber) return;
+    size_t used = 0;
+    const uint32_t major = LeadingNumber(token_.text, used);
+    uint32_t minor = 0;
+    if (used + 1 < token_.text.size() && token_.text[used] == '.') {
+      size_t rest = 0;
+      minor = LeadingNumber(token_.text.substr(used + 1), rest);
+    }
+    if (module_.isa_major == 0) {
+      module_.isa_major = major;
+      module_.isa_minor = minor;
+    }
+    Advance();
+  }
+
+  void Target() {
+    while (token_.kind == TokenKind::kWord || token_.Is(',')) {
+      if (token_.kind == TokenKind::kWord && module_.target == 0 &&
+          token_.text.substr(0, 3) == "sm_") {
+        size_t used = 0;
+        module_.target = LeadingNumber(token_.text.substr(3), used);
+        const absl::string_view rest = token_.text.substr(3 + used);
+        if (rest == "a" || rest == "f") module_.suffix = rest[0];
+      }
+      Advance();
+    }
+    if (header_only_ && module_.target != 0) done_ = true;
+  }
+
+  // Behind ".entry": name, parameters, performance directives, body or ';'.
+  void Entry() {
+    if (token_.kind != TokenKind::kWord) {
+      Complain(".entry without a name");
+      return;
+    }
+    PtxKernel kernel{token_.text, std::nullopt};
+    Advance();
+    int parentheses = 0;
+    while (token_.kind != TokenKind::kEnd) {
+      if (token_.Is('(')) {
+        ++parentheses;
+      } else if (token_.Is(')')) {
+        --parentheses;
+      } else if (parentheses <= 0) {
+        if (token_.Is(';')) {
+          Advance();
+          return;
+        }
+        if (token_.Is('{')) {
+          if (!lexer_.SkipBlock()) Complain("it ends inside a kernel's body");
+          module_.kernels.push_back(kernel);
+          Advance();
+          return;
+        }
+        if (token_.kind == TokenKind::kDirective &&
+            (token_.text == "maxntid" || token_.text == "reqntid")) {
+          Advance();
+          kernel.max_threads = Dimensions();
+          continue;
+        }
+      }
+      Advance();
+    }
+    Complain("it ends inside a kernel's head");
+  }
+
+  // "256, 1, 1" -> 256. Nothing for a product above 32 bits.
+  std::optional<uint32_t> Dimensions() {
+    uint64_t product = 1;
+    int count = 0;
+    while (token_.kind == TokenKind::kNumber || token_.Is(',')) {
+      if (token_.kind == TokenKind::kNumber) {
+        size_t used = 0;
+        product *= LeadingNumber(token_.text, used);
+        if (product > std::numeric_limits<uint32_t>::max()) product = 0;
+        ++count;
+      }
+      Advance();
+    }
+    if (count == 0 || product == 0) return std::nullopt;
+    return static_cast<uint32_t>(product);
+  }
+
+  Lexer lexer_;
+  bool header_only_;
+  bool done_ = false;
+  Token token_;
+  PtxModule module_;
+};
+
+}  // namespace
+
+PtxModule ParsePtx(absl::string_view text, bool header_only) {
+  return Parser(text, header_only).Run();
+}
+
+bool LooksLikePtx(absl::string_view text) {
+  Lexer lexer(text);
+  const Token first = lexer.Next();
+  return first.kind == TokenKind::kDirective && first.text == "version" &&
+         lexer.Next().kind == TokenKind::kNumber;
+}
+
+}  // namespace twinpath::inspect

@@ -1,0 +1,178 @@
+#include "inspect/summary.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/target_name.h"
+
+namespace twinpath::inspect {
+namespace {
+
+char SuffixLetter(v1::TargetSuffix suffix) {
+  switch (suffix) {
+    case v1::TARGET_SUFFIX_ARCH:
+      return 'a';
+    case v1::TARGET_SUFFIX_FAMILY:
+      return 'f';
+    default:
+      return 0;
+  }
+}
+
+std::string Name(v1::ImageKind kind, uint32_t number, v1::TargetSuffix suffix,
+                 uint32_t kind_number) {
+  const char letter = SuffixLetter(suffix);
+  switch (kind) {
+    case v1::IMAGE_KIND_SASS:
+    case v1::IMAGE_KIND_RELOCATABLE_SASS:
+      return FormatTarget("sm", number, letter);
+    case v1::IMAGE_KIND_PTX:
+    case v1::IMAGE_KIND_RELOCATABLE_PTX:
+      return FormatTarget("compute", number, letter);
+    case v1::IMAGE_KIND_LTO_IR:
+      return FormatTarget("lto", number, letter);
+    default:
+      return absl::StrCat("kind_", kind_number, "_",
+                          FormatTarget("sm", number, letter));
+  }
+}
+
+bool Counts(const v1::Fatbin& fatbin) {
+  return fatbin.registration() != v1::REGISTRATION_LEFT_OVER;
+}
+
+// Whether a fatbin is known to hold no kernels at all.
+bool HasNoKernels(const v1::Fatbin& fatbin) {
+  return std::all_of(fatbin.images().begin(), fatbin.images().end(),
+                     [](const v1::Image& image) {
+                       return image.kernels_read() && image.kernels().empty();
+                     });
+}
+
+bool IsSass(const v1::Image& image) {
+  return image.kind() == v1::IMAGE_KIND_SASS ||
+         image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS;
+}
+
+// All machine code of the fatbin is for one architecture or family by design.
+bool OnlySpecific(const v1::Fatbin& fatbin) {
+  bool any = false;
+  for (const v1::Image& image : fatbin.images()) {
+    if (!IsSass(image)) continue;
+    any = true;
+    if (image.target().suffix() != v1::TARGET_SUFFIX_ARCH &&
+        image.target().suffix() != v1::TARGET_SUFFIX_FAMILY) {
+      return false;
+    }
+  }
+  return any;
+}
+
+}  // namespace
+
+ImageTarget TargetOf(const v1::Image& image) {
+  return {image.kind(), image.target().number(), image.target().suffix()};
+}
+
+std::string TargetName(const ImageTarget& target) {
+  return Name(target.kind, target.number, target.suffix, 0);
+}
+
+std::string TargetName(const v1::Image& image) {
+  return Name(image.kind(), image.target().number(), image.target().suffix(),
+              image.kind_number());
+}
+
+std::vector<TargetCount> CountTargets(const v1::FileReport& report) {
+  std::map<ImageTarget, TargetCount> counts;
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    for (const v1::Image& image : fatbin.images()) {
+      TargetCount& count = counts[TargetOf(image)];
+      count.target = TargetOf(image);
+      ++count.images;
+      count.kernels += static_cast<uint64_t>(image.kernels_size());
+      count.stored_bytes += image.stored_bytes();
+      count.expanded_bytes += image.expanded_bytes();
+    }
+  }
+  std::vector<TargetCount> result;
+  for (const auto& [target, count] : counts) result.push_back(count);
+  return result;
+}
+
+uint64_t CountImages(const v1::FileReport& report) {
+  uint64_t count = 0;
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    count += static_cast<uint64_t>(fatbin.images_size());
+  }
+  return count;
+}
+
+std::vector<KernelCoverage> CoverKernels(
+    const std::vector<const v1::FileReport*>& reports) {
+  absl::flat_hash_map<absl::string_view, std::set<ImageTarget>> targets;
+  for (const v1::FileReport* report : reports) {
+    for (const v1::Fatbin& fatbin : report->fatbins()) {
+      if (!Counts(fatbin)) continue;
+      for (const v1::Image& image : fatbin.images()) {
+        for (const v1::Kernel& kernel : image.kernels()) {
+          targets[kernel.name()].insert(TargetOf(image));
+        }
+      }
+    }
+  }
+  std::vector<KernelCoverage> result;
+  result.reserve(targets.size());
+  for (const auto& [name, set] : targets) {
+    result.push_back({std::string(name), {set.begin(), set.end()}});
+  }
+  std::sort(result.begin(), result.end(),
+            [](const KernelCoverage& a, const KernelCoverage& b) {
+              return a.name < b.name;
+            });
+  return result;
+}
+
+std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits) {
+  std::vector<const v1::Fatbin*> without;
+  absl::flat_hash_set<absl::string_view> served;
+  bool any = false;
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    if (!Counts(fatbin) || fatbin.images().empty() || HasNoKernels(fatbin)) {
+      continue;
+    }
+    bool fatbin_fits = false;
+    for (const v1::Image& image : fatbin.images()) {
+      if (!fits(image)) continue;
+      fatbin_fits = true;
+      for (const v1::Kernel& kernel : image.kernels()) {
+        served.insert(kernel.name());
+      }
+    }
+    any |= fatbin_fits;
+    if (!fatbin_fits) without.push_back(&fatbin);
+  }
+  std::vector<Gap> gaps;
+  if (!any) return gaps;
+  for (const v1::Fatbin* fatbin : without) {
+    bool all_served = true;
+    bool any_kernel = false;
+    for (const v1::Image& image : fatbin->images()) {
+      for (const v1::Kernel& kernel : image.kernels()) {
+        any_kernel = true;
+        all_served &= served.contains(kernel.name());
+      }
+    }
+    const bool specialised =
+        OnlySpecific(*fatbin) || (any_kernel && all_served);
+    gaps.push_back({fatbin->index(),
+                    specialised ? GapKind::kSpecialised : GapKind::kHole});
+  }
+  return gaps;
+}
+
+}  // namespace twinpath::inspect
