@@ -11,6 +11,7 @@
 #define TWINPATH_COMPAT_TABLES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -149,6 +150,9 @@ class Tables {
   const DriverRow* FirstDriverForPtx(TwoPart isa) const;
   // Oldest branch of a CUDA major; nullptr: none known.
   const DriverRow* FirstDriverOfMajor(uint32_t cuda_major) const;
+  // Lowest driver version, "580" or "450.80.02", on which code of a CUDA major
+  // runs without JIT and newer API; empty: not known.
+  std::string MinimumDriver(uint32_t cuda_major) const;
   // Row of a CUDA error code; nullptr: not known.
   const ErrorRow* FindError(uint32_t code) const;
   const ErrorRow* FindErrorByName(absl::string_view name) const;
@@ -169,6 +173,7 @@ class Tables {
   std::vector<ErrorRow> errors_;
   std::vector<MessageRow> messages_;
   std::vector<XidRow> xids_;
+  std::map<uint32_t, std::string> minimum_drivers_;
   TwoPart zstd_first_cuda_;
   std::string zstd_first_driver_;
   std::string version_;

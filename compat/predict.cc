@@ -1,0 +1,296 @@
+#include "compat/predict.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "compat/file_prediction.h"
+#include "compat/host_check.h"
+#include "compat/image_rules.h"
+#include "compat/prepared.h"
+#include "compat/reason.h"
+
+namespace twinpath::compat {
+namespace {
+
+using internal::FileView;
+using internal::kPaths;
+
+// Worst first: what a person must know about an artifact.
+int Badness(v1::Outcome outcome) {
+  switch (outcome) {
+    case v1::OUTCOME_FAILS:
+      return 4;
+    case v1::OUTCOME_UNKNOWN:
+      return 3;
+    case v1::OUTCOME_JIT:
+      return 2;
+    case v1::OUTCOME_NATIVE:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+// A host program that compiles at run time and brings no code of its own does
+// not make files unknown that do.
+bool OnlyRunTimeCompiler(const v1::PathPrediction& path) {
+  return path.outcome() == v1::OUTCOME_UNKNOWN && path.reasons_size() > 0 &&
+         path.reasons(0).code() == "TP214";
+}
+
+v1::Reason Named(v1::Reason reason, absl::string_view file, bool name_it) {
+  if (name_it) {
+    reason.set_detail(absl::StrCat(file, ": ", reason.detail()));
+  }
+  return reason;
+}
+
+// Puts files together to a whole: the worst member speaks and is named; the
+// others' errors and warnings follow.
+v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
+                         size_t path) {
+  v1::PathPrediction whole;
+  whole.set_path(kPaths[path]);
+  const int at = static_cast<int>(path);
+  bool any_code = false;
+  for (const v1::FilePrediction& file : files) {
+    any_code |= Badness(file.paths(at).outcome()) > 0 &&
+                !OnlyRunTimeCompiler(file.paths(at));
+  }
+  const v1::FilePrediction* worst = nullptr;
+  const auto weight = [&](const v1::FilePrediction& file) {
+    if (any_code && OnlyRunTimeCompiler(file.paths(at))) return 0;
+    return Badness(file.paths(at).outcome());
+  };
+  for (const v1::FilePrediction& file : files) {
+    whole.set_gaps(whole.gaps() + file.paths(at).gaps());
+    if (worst == nullptr || weight(file) > weight(*worst)) worst = &file;
+  }
+  if (worst == nullptr) {
+    whole.set_outcome(v1::OUTCOME_NO_DEVICE_CODE);
+    *whole.add_reasons() = MakeReason("TP223", "the artifact holds no file");
+    return whole;
+  }
+  const bool name_it = files.size() > 1;
+  whole.set_outcome(worst->paths(at).outcome());
+  whole.set_settled_by(worst->paths(at).settled_by());
+  for (const v1::Reason& reason : worst->paths(at).reasons()) {
+    *whole.add_reasons() = Named(reason, worst->name(), name_it);
+  }
+  for (const v1::FilePrediction& file : files) {
+    if (&file == worst) continue;
+    for (const v1::Reason& reason : file.paths(at).reasons()) {
+      const v1::Severity severity = SeverityOf(reason);
+      // A library that cannot follow forced JIT is worth naming, though a note.
+      if (severity == v1::SEVERITY_NOTE && reason.code() != "TP222") continue;
+      *whole.add_reasons() = Named(reason, file.name(), name_it);
+    }
+  }
+  return whole;
+}
+
+// Switches that leak into every process of the host change what users get; the
+// product's own runs start clean of them.
+void AddLeaks(const v1::HostFacts& facts, v1::PathPrediction& plain) {
+  for (const v1::EnvironmentLeak& leak : facts.leaks()) {
+    if (leak.value() == "0") continue;
+    *plain.add_reasons() = MakeReason(
+        "TP109",
+        absl::StrCat(leak.variable(), "=", Printable(leak.value()), " in ",
+                     Printable(leak.origin()),
+                     leak.line() > 0 ? absl::StrCat(":", leak.line()) : ""));
+  }
+}
+
+// Needed kernels that no file holds.
+void AddMissingKernels(const std::vector<const FileView*>& files,
+                       const std::vector<std::string>& needed,
+                       const absl::flat_hash_set<std::string>& found,
+                       v1::PathPrediction& path) {
+  for (const std::string& kernel : needed) {
+    if (found.contains(kernel)) continue;
+    bool complete = true;
+    for (const FileView* file : files) {
+      complete &= file->kernels_complete && file->report->problems_size() == 0;
+    }
+    v1::Reason reason =
+        MakeReason("TP227", absl::StrCat("no file holds kernel ", kernel), "",
+                   complete ? 500 : 0);
+    const v1::Outcome outcome =
+        complete ? v1::OUTCOME_FAILS : v1::OUTCOME_UNKNOWN;
+    if (Badness(outcome) <= Badness(path.outcome())) {
+      *path.add_reasons() = std::move(reason);
+      continue;
+    }
+    path.set_outcome(outcome);
+    if (!complete) path.set_settled_by("twinpath inspect with kernels");
+    path.mutable_reasons()->Add(std::move(reason));
+    path.mutable_reasons()->SwapElements(0, path.reasons_size() - 1);
+  }
+}
+
+struct Result {
+  std::vector<v1::FilePrediction> files;
+  std::vector<v1::PathPrediction> paths;
+};
+
+Result PredictFiles(const std::vector<const FileView*>& files,
+                    const v1::HostFacts& facts, const v1::Gpu& gpu,
+                    const Tables& tables, const PredictOptions& options) {
+  const HostView host = LookAtHost(facts, gpu, tables);
+  Result result;
+  absl::flat_hash_set<std::string> found;
+  for (const FileView* file : files) {
+    result.files.push_back(
+        internal::PredictFile(*file, host, tables, options, found));
+  }
+  for (size_t path = 0; path < kPaths.size(); ++path) {
+    v1::PathPrediction whole = Whole(result.files, path);
+    AddMissingKernels(files, options.needed_kernels, found, whole);
+    if (path == internal::kPlain) AddLeaks(facts, whole);
+    result.paths.push_back(std::move(whole));
+  }
+  return result;
+}
+
+bool IsProgram(const v1::FileReport& report) {
+  return report.kind() == v1::FILE_KIND_ELF_EXECUTABLE ||
+         report.kind() == v1::FILE_KIND_ELF_SHARED;
+}
+
+// Whether `word` names the file: its name in the artifact, with or without
+// "./".
+bool Names(absl::string_view word, const FileView& file) {
+  absl::ConsumePrefix(&word, "./");
+  return word == file.name();
+}
+
+// Kernels the entry names that some file of the artifact holds. Others come
+// from libraries outside it, of which nothing is known here.
+std::set<std::string> NeededKernels(const std::vector<FileView>& files,
+                                    const v1::Entry& entry) {
+  absl::flat_hash_set<absl::string_view> words(entry.must_launch().begin(),
+                                               entry.must_launch().end());
+  words.insert(entry.covers().begin(), entry.covers().end());
+  std::set<std::string> needed;
+  if (words.empty()) return needed;
+  for (const FileView& file : files) {
+    for (const absl::string_view name : file.kernel_names) {
+      if (words.contains(name)) needed.insert(std::string(name));
+    }
+  }
+  return needed;
+}
+
+// The program and what it needs inside the artifact; every file where the
+// program is not one of them.
+std::vector<const FileView*> FilesOfEntry(
+    const std::vector<FileView>& all, const v1::Entry& entry,
+    const std::set<std::string>& needed_kernels) {
+  std::vector<const FileView*> everything;
+  absl::flat_hash_map<std::string, const FileView*> by_soname;
+  const FileView* program = nullptr;
+  for (const FileView& file : all) {
+    everything.push_back(&file);
+    by_soname.try_emplace(std::string(BaseName(file.name())), &file);
+    if (!file.report->elf().soname().empty()) {
+      by_soname.try_emplace(file.report->elf().soname(), &file);
+    }
+    if (entry.command_size() > 0 && Names(entry.command(0), file)) {
+      program = &file;
+    }
+  }
+  if (program == nullptr || !IsProgram(*program->report)) return everything;
+
+  std::vector<const FileView*> chosen;
+  std::set<const FileView*> seen;
+  const auto add = [&](const FileView* file) {
+    if (seen.insert(file).second) chosen.push_back(file);
+  };
+  add(program);
+  for (const FileView& file : all) {
+    for (const std::string& word : entry.covers()) {
+      if (Names(word, file)) add(&file);
+    }
+  }
+  // A library that holds a needed kernel may be opened at run time.
+  for (const FileView& file : all) {
+    if (needed_kernels.empty()) break;
+    for (const absl::string_view name : file.kernel_names) {
+      if (needed_kernels.count(std::string(name)) > 0) {
+        add(&file);
+        break;
+      }
+    }
+  }
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    for (const std::string& needed : chosen[i]->report->elf().needed()) {
+      const auto it = by_soname.find(needed);
+      if (it != by_soname.end()) add(it->second);
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Predictor::Predictor(const v1::ArtifactReport& report)
+    : prepared_(std::make_unique<internal::Prepared>(report)) {}
+
+Predictor::~Predictor() = default;
+
+v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
+                                  const v1::Gpu& gpu, const Tables& tables,
+                                  const PredictOptions& options) const {
+  std::vector<const FileView*> files;
+  for (const FileView& file : prepared_->files()) files.push_back(&file);
+  Result result = PredictFiles(files, facts, gpu, tables, options);
+  v1::Prediction prediction;
+  prediction.set_gpu_uuid(gpu.uuid());
+  prediction.set_gpu_name(gpu.name());
+  *prediction.mutable_compute_capability() = gpu.compute_capability();
+  prediction.set_model_version(tables.version());
+  for (v1::PathPrediction& path : result.paths) {
+    *prediction.add_paths() = std::move(path);
+  }
+  for (v1::FilePrediction& file : result.files) {
+    *prediction.add_files() = std::move(file);
+  }
+  return prediction;
+}
+
+std::vector<v1::PathPrediction> Predictor::PredictEntry(
+    const v1::Entry& entry, const v1::HostFacts& facts, const v1::Gpu& gpu,
+    const Tables& tables) const {
+  PredictOptions options;
+  options.max_kernels = 0;
+  const std::set<std::string> needed = NeededKernels(prepared_->files(), entry);
+  options.needed_kernels.assign(needed.begin(), needed.end());
+  return PredictFiles(FilesOfEntry(prepared_->files(), entry, needed), facts,
+                      gpu, tables, options)
+      .paths;
+}
+
+v1::Prediction Predict(const v1::ArtifactReport& report,
+                       const v1::HostFacts& facts, const v1::Gpu& gpu,
+                       const Tables& tables, const PredictOptions& options) {
+  return Predictor(report).Predict(facts, gpu, tables, options);
+}
+
+std::vector<v1::PathPrediction> PredictEntry(const v1::ArtifactReport& report,
+                                             const v1::Entry& entry,
+                                             const v1::HostFacts& facts,
+                                             const v1::Gpu& gpu,
+                                             const Tables& tables) {
+  return Predictor(report).PredictEntry(entry, facts, gpu, tables);
+}
+
+}  // namespace twinpath::compat

@@ -1,0 +1,382 @@
+#include "compat/tables.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "base/yaml_document.h"
+#include "compat/target.h"
+
+namespace twinpath::compat {
+namespace {
+
+constexpr uint64_t kMaxTableBytes = 4 << 20;
+// Numbers in the tables are small; anything else is a slip of the pen.
+constexpr int64_t kMaxNumber = 9999;
+
+uint32_t ReadNumber(YamlReader reader) {
+  return static_cast<uint32_t>(reader.Int(0, kMaxNumber));
+}
+
+TwoPart ReadTwoPart(YamlReader reader) {
+  if (!reader.present()) return {};
+  const std::string text = reader.String();
+  const std::optional<TwoPart> parsed = TwoPart::Parse(text);
+  if (!parsed) {
+    reader.Error(absl::StrCat("expected a version such as \"13.0\", got \"",
+                              text, "\""));
+    return {};
+  }
+  return *parsed;
+}
+
+std::optional<TwoPart> ReadOptionalTwoPart(YamlReader reader) {
+  if (!reader.present()) return std::nullopt;
+  return ReadTwoPart(reader);
+}
+
+std::string ReadDriverVersion(YamlReader reader) {
+  const std::string text = reader.String();
+  if (!text.empty() && !DriverVersion::Parse(text)) {
+    reader.Error(absl::StrCat("expected a driver version, got \"", text, "\""));
+  }
+  return text;
+}
+
+std::string ReadNonEmpty(YamlReader reader) {
+  std::string text = reader.String();
+  if (reader.present() && text.empty()) reader.Error("must not be empty");
+  return text;
+}
+
+uint32_t ReadCapability(YamlReader reader) {
+  const TwoPart cc = ReadTwoPart(reader);
+  return cc.major * 10 + cc.minor;
+}
+
+}  // namespace
+
+std::string TwoPart::ToString() const {
+  return absl::StrCat(major, ".", minor);
+}
+
+TwoPart TwoPart::From(const v1::Version& version) {
+  return {version.major(), version.minor()};
+}
+
+std::optional<TwoPart> TwoPart::Parse(absl::string_view text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, '.');
+  TwoPart result;
+  if (parts.size() != 2 || parts[0].size() > 4 || parts[1].size() > 4 ||
+      !absl::SimpleAtoi(parts[0], &result.major) ||
+      !absl::SimpleAtoi(parts[1], &result.minor)) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+std::optional<DriverVersion> DriverVersion::Parse(absl::string_view text) {
+  DriverVersion result;
+  for (const absl::string_view part : absl::StrSplit(text, '.')) {
+    uint32_t number = 0;
+    if (part.empty() || part.size() > 6 || result.parts.size() == 4 ||
+        !absl::ascii_isdigit(static_cast<unsigned char>(part[0])) ||
+        !absl::SimpleAtoi(part, &number)) {
+      return std::nullopt;
+    }
+    result.parts.push_back(number);
+  }
+  return result;
+}
+
+// Reads the files into a Tables. One method a file.
+class TablesLoader {
+ public:
+  absl::StatusOr<Tables> Load(const std::string& dir) {
+    TWINPATH_RETURN_IF_ERROR(LoadFile(dir, "gpus.yaml", &TablesLoader::Gpus));
+    TWINPATH_RETURN_IF_ERROR(
+        LoadFile(dir, "drivers.yaml", &TablesLoader::Drivers));
+    TWINPATH_RETURN_IF_ERROR(
+        LoadFile(dir, "toolkits.yaml", &TablesLoader::Toolkits));
+    TWINPATH_RETURN_IF_ERROR(
+        LoadFile(dir, "errors.yaml", &TablesLoader::Errors));
+    tables_.version_ = digest_.Finish().Hex().substr(0, 12);
+    return std::move(tables_);
+  }
+
+ private:
+  absl::Status LoadFile(const std::string& dir, absl::string_view name,
+                        void (TablesLoader::*read)(YamlReader&)) {
+    const std::string path = JoinPath(dir, name);
+    TWINPATH_ASSIGN_OR_RETURN_CTX(const std::string text,
+                                  ReadFile(path, kMaxTableBytes),
+                                  "compatibility table");
+    digest_.Update(text);
+    TWINPATH_ASSIGN_OR_RETURN(YamlDocument document,
+                              YamlDocument::Parse(text, path));
+    YamlReader root = document.root();
+    sources_.clear();
+    for (auto& [key, value] : root.Required("sources").Mapping()) {
+      ReadNonEmpty(value);
+      sources_.insert(key);
+    }
+    (this->*read)(root);
+    root.RejectUnknownKeys();
+    return document.status();
+  }
+
+  // Each row names at least one declared source.
+  void Sources(YamlReader& row) {
+    YamlReader sources = row.Required("source");
+    if (!sources.present()) return;
+    const std::vector<std::string> names = sources.StringSequence();
+    if (names.empty()) sources.Error("a row needs at least one source");
+    for (const std::string& name : names) {
+      if (sources_.count(name) == 0) {
+        sources.Error(absl::StrCat("source \"", name,
+                                   "\" is not declared under sources"));
+      }
+    }
+    row.Optional("note").String();
+  }
+
+  void Gpus(YamlReader& root) {
+    std::set<uint32_t> seen;
+    for (YamlReader row : root.Required("gpus").Sequence()) {
+      GpuRow gpu;
+      YamlReader capability = row.Required("capability");
+      gpu.number = ReadCapability(capability);
+      if (!seen.insert(gpu.number).second) {
+        capability.Error("this compute capability stands in the table twice");
+      }
+      gpu.architecture = ReadNonEmpty(row.Required("architecture"));
+      const std::string platform =
+          row.Required("platform")
+              .Choice({"discrete", "integrated-server", "tegra"});
+      gpu.platform = platform == "tegra" ? GpuPlatform::kTegra
+                     : platform == "integrated-server"
+                         ? GpuPlatform::kIntegratedServer
+                         : GpuPlatform::kDiscrete;
+      gpu.products = row.Required("products").StringSequence();
+      YamlReader suffixes = row.Required("suffixes");
+      for (const std::string& suffix : suffixes.StringSequence()) {
+        if (suffix == "a") {
+          gpu.has_arch_suffix = true;
+        } else if (suffix == "f") {
+          gpu.has_family_suffix = true;
+        } else {
+          suffixes.Error(
+              absl::StrCat("a suffix is a or f, got \"", suffix, "\""));
+        }
+      }
+      gpu.family = row.Optional("family").String();
+      if (gpu.has_family_suffix == gpu.family.empty()) {
+        row.Error("suffix f and family go together");
+      }
+      gpu.ptx_isa_min = ReadTwoPart(row.Required("ptx_isa_min"));
+      gpu.ptx_isa_min_arch =
+          ReadOptionalTwoPart(row.Optional("ptx_isa_min_arch"));
+      gpu.ptx_isa_min_family =
+          ReadOptionalTwoPart(row.Optional("ptx_isa_min_family"));
+      gpu.toolkit_first = ReadOptionalTwoPart(row.Optional("toolkit_first"));
+      gpu.toolkit_last = ReadOptionalTwoPart(row.Optional("toolkit_last"));
+      YamlReader last = row.Optional("driver_last");
+      if (last.present()) gpu.driver_last = ReadNumber(last);
+      gpu.renamed_to = ReadCapability(row.Optional("renamed_to"));
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.gpus_.push_back(std::move(gpu));
+    }
+    std::sort(
+        tables_.gpus_.begin(), tables_.gpus_.end(),
+        [](const GpuRow& a, const GpuRow& b) { return a.number < b.number; });
+  }
+
+  void Drivers(YamlReader& root) {
+    YamlReader zstd = root.Required("compression").Required("zstd");
+    tables_.zstd_first_cuda_ = ReadTwoPart(zstd.Required("cuda"));
+    tables_.zstd_first_driver_ = ReadDriverVersion(zstd.Required("driver"));
+    Sources(zstd);
+    zstd.RejectUnknownKeys();
+    for (YamlReader row :
+         root.Required("minor_version_compatibility").Sequence()) {
+      const uint32_t major = ReadNumber(row.Required("cuda_major"));
+      tables_.minimum_drivers_[major] =
+          ReadDriverVersion(row.Required("driver"));
+      Sources(row);
+      row.RejectUnknownKeys();
+    }
+    for (YamlReader row : root.Required("drivers").Sequence()) {
+      DriverRow driver;
+      YamlReader branch = row.Required("branch");
+      driver.branch = ReadNumber(branch);
+      driver.cuda = ReadTwoPart(row.Required("cuda"));
+      driver.ptx_isa = ReadTwoPart(row.Required("ptx_isa"));
+      driver.kind = row.Required("kind").Choice(
+          {"lts", "production", "new-feature", "developer", "old"});
+      driver.end_of_life = row.Optional("end_of_life").String();
+      // Lookups rely on the order: newer branch, newer or equal versions.
+      if (!tables_.drivers_.empty()) {
+        const DriverRow& last = tables_.drivers_.back();
+        if (driver.branch <= last.branch || driver.cuda < last.cuda ||
+            driver.ptx_isa < last.ptx_isa) {
+          branch.Error("branches must rise, and cuda and ptx_isa with them");
+        }
+      }
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.drivers_.push_back(std::move(driver));
+    }
+  }
+
+  void Toolkits(YamlReader& root) {
+    for (YamlReader row : root.Required("toolkits").Sequence()) {
+      ToolkitRow toolkit;
+      toolkit.release = ReadNonEmpty(row.Required("release"));
+      toolkit.cuda = ReadTwoPart(row.Required("cuda"));
+      toolkit.ptx_isa = ReadTwoPart(row.Required("ptx_isa"));
+      toolkit.packaged_driver =
+          ReadDriverVersion(row.Optional("packaged_driver"));
+      toolkit.minimum_driver =
+          ReadDriverVersion(row.Required("minimum_driver"));
+      YamlReader targets = row.Required("targets");
+      for (const absl::string_view word :
+           absl::StrSplit(targets.String(), ' ', absl::SkipEmpty())) {
+        absl::StatusOr<v1::Target> target = ParseTarget(word);
+        if (target.ok()) {
+          toolkit.targets.push_back(*std::move(target));
+        } else {
+          targets.Error(std::string(target.status().message()));
+        }
+      }
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.toolkits_.push_back(std::move(toolkit));
+    }
+  }
+
+  void Errors(YamlReader& root) {
+    for (YamlReader row : root.Required("errors").Sequence()) {
+      ErrorRow error;
+      error.code = ReadNumber(row.Required("code"));
+      error.runtime_name = ReadNonEmpty(row.Required("runtime"));
+      error.driver_name = row.Optional("driver").String();
+      error.text = ReadNonEmpty(row.Required("text"));
+      error.phase = ReadNonEmpty(row.Required("phase"));
+      error.process_must_restart = row.Required("process_must_restart").Bool();
+      error.cause = ReadNonEmpty(row.Required("cause"));
+      error.action = ReadNonEmpty(row.Required("action"));
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.errors_.push_back(std::move(error));
+    }
+    for (YamlReader row : root.Required("messages").Sequence()) {
+      MessageRow message;
+      message.tool = ReadNonEmpty(row.Required("tool"));
+      message.text = ReadNonEmpty(row.Required("text"));
+      message.meaning = ReadNonEmpty(row.Required("meaning"));
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.messages_.push_back(std::move(message));
+    }
+    for (YamlReader row : root.Required("xids").Sequence()) {
+      XidRow xid;
+      xid.xid = ReadNumber(row.Required("xid"));
+      xid.meaning = ReadNonEmpty(row.Required("meaning"));
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.xids_.push_back(std::move(xid));
+    }
+  }
+
+  Tables tables_;
+  std::set<std::string> sources_;
+  Sha256Stream digest_;
+};
+
+absl::StatusOr<Tables> Tables::Load(const std::string& dir) {
+  return TablesLoader().Load(dir);
+}
+
+absl::StatusOr<const Tables*> Tables::Default() {
+  static const absl::StatusOr<Tables>& loaded = *[] {
+    const char* override_dir = std::getenv("TWINPATH_TABLES");
+    if (override_dir != nullptr && override_dir[0] != '\0') {
+      return new absl::StatusOr<Tables>(Load(override_dir));
+    }
+    absl::StatusOr<std::string> dir = FindData("compat/tables");
+    return new absl::StatusOr<Tables>(
+        dir.ok() ? Load(*dir) : absl::StatusOr<Tables>(dir.status()));
+  }();
+  if (!loaded.ok()) return loaded.status();
+  return &*loaded;
+}
+
+const GpuRow* Tables::FindGpu(uint32_t number) const {
+  for (const GpuRow& row : gpus_) {
+    if (row.number == number) return &row;
+  }
+  return nullptr;
+}
+
+const DriverRow* Tables::FindDriver(uint32_t branch) const {
+  for (const DriverRow& row : drivers_) {
+    if (row.branch == branch) return &row;
+  }
+  return nullptr;
+}
+
+const DriverRow* Tables::FindDriverByCuda(TwoPart cuda) const {
+  for (const DriverRow& row : drivers_) {
+    if (row.cuda == cuda) return &row;
+  }
+  return nullptr;
+}
+
+const DriverRow* Tables::FirstDriverForPtx(TwoPart isa) const {
+  for (const DriverRow& row : drivers_) {
+    if (row.ptx_isa >= isa) return &row;
+  }
+  return nullptr;
+}
+
+const DriverRow* Tables::FirstDriverOfMajor(uint32_t cuda_major) const {
+  for (const DriverRow& row : drivers_) {
+    if (row.cuda.major >= cuda_major) return &row;
+  }
+  return nullptr;
+}
+
+std::string Tables::MinimumDriver(uint32_t cuda_major) const {
+  const auto it = minimum_drivers_.find(cuda_major);
+  if (it != minimum_drivers_.end()) return it->second;
+  const DriverRow* row = FirstDriverOfMajor(cuda_major);
+  return row == nullptr ? "" : absl::StrCat(row->branch);
+}
+
+const ErrorRow* Tables::FindError(uint32_t code) const {
+  for (const ErrorRow& row : errors_) {
+    if (row.code == code) return &row;
+  }
+  return nullptr;
+}
+
+const ErrorRow* Tables::FindErrorByName(absl::string_view name) const {
+  if (name.empty()) return nullptr;
+  for (const ErrorRow& row : errors_) {
+    if (row.runtime_name == name || row.driver_name == name) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace twinpath::compat
