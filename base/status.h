@@ -23,10 +23,12 @@ namespace twinpath {
 absl::Status WithContext(const absl::Status& status, absl::string_view context);
 
 // Returns a status for `error_number` (an errno value) whose message is
-// "context: strerror". ENOENT -> NOT_FOUND, EACCES/EPERM -> PERMISSION_DENIED,
-// ENOSPC/EDQUOT/EMFILE/ENFILE/ENOMEM -> RESOURCE_EXHAUSTED, EEXIST ->
-// ALREADY_EXISTS, EISDIR/ENOTDIR/EINVAL/ENAMETOOLONG -> INVALID_ARGUMENT,
-// ETIMEDOUT -> DEADLINE_EXCEEDED, else UNKNOWN.
+// "context: strerror". ENOENT -> NOT_FOUND, EACCES/EPERM/EROFS ->
+// PERMISSION_DENIED, ENOSPC/EDQUOT/EFBIG/EMFILE/ENFILE/ENOMEM ->
+// RESOURCE_EXHAUSTED, EEXIST -> ALREADY_EXISTS, EISDIR/ENOTDIR/EINVAL/
+// ENAMETOOLONG/ELOOP/ENOEXEC -> INVALID_ARGUMENT, ETIMEDOUT ->
+// DEADLINE_EXCEEDED, EAGAIN/ECONNREFUSED/ECONNRESET/EHOSTUNREACH/ENETUNREACH ->
+// UNAVAILABLE, else UNKNOWN.
 absl::Status ErrnoStatus(int error_number, absl::string_view context);
 
 // Returns the message a person should read: "what failed: why", without the

@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -104,7 +105,28 @@ struct StopParsing {};
 // that the limits hold before memory is spent.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(State& state) : state_(state) {}
+  // `text` is what is parsed, so that a mark's position is an offset in it.
+  TreeBuilder(absl::string_view text, State& state)
+      : text_(text), state_(state) {}
+
+  // Behind the last event. yaml-cpp 0.7 accepts a quoted scalar that the end of
+  // the file cuts short; such a one is always the last.
+  void CheckLastQuote() {
+    absl::string_view rest =
+        text_.substr(static_cast<size_t>(last_quoted_.pos));
+    if (rest.empty() || (rest[0] != '"' && rest[0] != '\'')) return;
+    const char quote = rest[0];
+    for (size_t i = 1; i < rest.size(); ++i) {
+      const bool doubled = quote == '\'' && rest.substr(i, 2) == "''";
+      const bool escape = quote == '"' && rest[i] == '\\';
+      if (doubled || escape) {
+        ++i;
+      } else if (rest[i] == quote) {
+        return;
+      }
+    }
+    Complain(last_quoted_, "the quote is not closed");
+  }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (document_seen_) {
@@ -114,7 +136,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void OnDocumentEnd() override {}
 
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    CheckProperties(mark, "", anchor);
     if (AwaitsKey()) Stop(mark, "a key is missing before \":\"");
     AddNode(mark, Kind::kNull);
   }
@@ -123,9 +146,12 @@ class TreeBuilder final : public YAML::EventHandler {
     Stop(mark, "aliases (*name) are not accepted; write the value out");
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
-                const std::string& value) override {
-    CheckTag(mark, tag);
+  void OnScalar(const YAML::Mark& mark, const std::string& tag,
+                YAML::anchor_t anchor, const std::string& value) override {
+    CheckProperties(mark, tag, anchor);
+    // yaml-cpp gives plain scalars the tag "?" and all others "!".
+    const bool quoted = tag != "?";
+    if (quoted) last_quoted_ = mark;
     if (value.find('\0') != std::string::npos) {
       Stop(mark, "a NUL character is not accepted");
     }
@@ -135,20 +161,20 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     Node* node = AddNode(mark, Kind::kScalar);
-    // "?" is yaml-cpp's tag of a plain scalar.
-    node->quoted = tag != "?";
+    node->quoted = quoted;
     node->text = value;
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag,
-                       YAML::anchor_t, YAML::EmitterStyle::value) override {
-    Open(mark, tag, Kind::kSequence);
+                       YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    Open(mark, tag, anchor, Kind::kSequence);
   }
   void OnSequenceEnd() override { open_.pop_back(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag,
-                  YAML::anchor_t, YAML::EmitterStyle::value) override {
-    Open(mark, tag, Kind::kMapping);
+                  YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    Open(mark, tag, anchor, Kind::kMapping);
   }
   void OnMapEnd() override { open_.pop_back(); }
 
@@ -170,13 +196,17 @@ class TreeBuilder final : public YAML::EventHandler {
 
   bool AwaitsKey() const { return !open_.empty() && open_.back().awaits_key; }
 
-  void CheckTag(const YAML::Mark& mark, const std::string& tag) {
-    if (tag.empty() || tag == "?" || tag == "!") return;
+  void CheckProperties(const YAML::Mark& mark, const std::string& tag,
+                       YAML::anchor_t anchor) {
+    if (anchor != 0) Complain(mark, "anchors (&name) are not accepted");
+    const bool bare = text_.substr(static_cast<size_t>(mark.pos), 1) == "!";
+    if (tag.empty() || tag == "?" || (tag == "!" && !bare)) return;
     Complain(mark, absl::StrCat("tags are not accepted: ", Quoted(tag)));
   }
 
-  void Open(const YAML::Mark& mark, const std::string& tag, Kind kind) {
-    CheckTag(mark, tag);
+  void Open(const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor, Kind kind) {
+    CheckProperties(mark, tag, anchor);
     if (AwaitsKey()) Stop(mark, "a key must be plain text");
     if (open_.size() >= kMaxDepth) {
       Stop(mark, absl::StrCat("more than ", kMaxDepth, " levels"));
@@ -223,8 +253,10 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
+  const absl::string_view text_;
   State& state_;
   std::vector<Frame> open_;
+  YAML::Mark last_quoted_;
   size_t node_count_ = 0;
   bool document_seen_ = false;
 };
@@ -272,13 +304,16 @@ absl::Status CheckCharacters(absl::string_view text, absl::string_view file) {
 }
 
 void RunParser(absl::string_view text, State& state) {
+  // yaml-cpp's positions do not count a byte order mark.
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");
   MemoryBuffer buffer(text);
   std::istream stream(&buffer);
-  TreeBuilder builder(state);
+  TreeBuilder builder(text, state);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
     }
+    builder.CheckLastQuote();
   } catch (const StopParsing&) {
     // The handler has said why.
   } catch (const YAML::Exception& error) {

@@ -104,9 +104,10 @@ class YamlDocument {
  public:
   // Parses one document; an empty one reads as an empty mapping. `file` is only
   // for messages. INVALID_ARGUMENT with file:line:col for syntax errors,
-  // duplicate keys, tags, aliases, control characters, a second document, more
-  // than 64 levels, more than 200,000 nodes or 8 MiB. All duplicate keys and
-  // tags are named at once; the other errors end the parse.
+  // duplicate keys, tags, anchors, aliases, control characters, a second
+  // document, more than 64 levels, more than 200,000 nodes or 8 MiB. All
+  // duplicate keys, tags and anchors are named at once; the other errors end
+  // the parse.
   static absl::StatusOr<YamlDocument> Parse(absl::string_view text,
                                             absl::string_view file);
   // Reads and parses a file.
