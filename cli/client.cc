@@ -61,9 +61,9 @@ absl::Status CheckLoopback(absl::string_view address) {
   const size_t colon = rest.rfind(':');
   if (colon == absl::string_view::npos || colon + 1 == rest.size() ||
       colon == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("coordinator address \"", Printable(address),
-                     "\": expected HOST:PORT"));
+    return absl::InvalidArgumentError(absl::StrCat("coordinator address \"",
+                                                   Printable(address),
+                                                   "\": expected HOST:PORT"));
   }
   const absl::string_view host = rest.substr(0, colon);
   if (host == "localhost" || absl::StartsWith(host, "127.") ||
@@ -185,9 +185,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Make(
   auto stubs = std::make_unique<Stubs>();
   stubs->address = std::string(address);
   // No TLS: CheckLoopback keeps this on the machine.
-  stubs->channel =
-      grpc::CreateCustomChannel(std::string(address),
-                                grpc::InsecureChannelCredentials(), arguments);
+  stubs->channel = grpc::CreateCustomChannel(
+      std::string(address), grpc::InsecureChannelCredentials(), arguments);
   stubs->blobs = v1::BlobService::NewStub(stubs->channel);
   stubs->artifacts = v1::ArtifactService::NewStub(stubs->channel);
   stubs->fleet = v1::FleetService::NewStub(stubs->channel);
@@ -236,15 +235,13 @@ absl::StatusOr<std::vector<v1::StoredArtifact>> Client::ListArtifacts(
     size_t limit) {
   std::vector<v1::StoredArtifact> artifacts;
   v1::ListArtifactsRequest request;
-  request.set_page_size(
-      static_cast<int>(std::min<size_t>(limit, 100)));
+  request.set_page_size(static_cast<int>(std::min<size_t>(limit, 100)));
   do {
     TWINPATH_ASSIGN_OR_RETURN(
         v1::ListArtifactsResponse page,
         (stubs_->Call<v1::ListArtifactsRequest, v1::ListArtifactsResponse>(
-            stubs_->artifacts.get(),
-            &v1::ArtifactService::Stub::ListArtifacts, request,
-            "listing artifacts")));
+            stubs_->artifacts.get(), &v1::ArtifactService::Stub::ListArtifacts,
+            request, "listing artifacts")));
     for (v1::StoredArtifact& artifact : *page.mutable_artifacts()) {
       if (artifacts.size() < limit) artifacts.push_back(std::move(artifact));
     }
@@ -259,9 +256,8 @@ absl::StatusOr<v1::RegisterArtifactResponse> Client::RegisterArtifact(
   *request.mutable_artifact() = artifact;
   return stubs_
       ->Call<v1::RegisterArtifactRequest, v1::RegisterArtifactResponse>(
-          stubs_->artifacts.get(),
-          &v1::ArtifactService::Stub::RegisterArtifact, request,
-          "registering the artifact", kRegisterDeadline);
+          stubs_->artifacts.get(), &v1::ArtifactService::Stub::RegisterArtifact,
+          request, "registering the artifact", kRegisterDeadline);
 }
 
 absl::StatusOr<std::vector<Sha256>> Client::FindMissing(
@@ -334,8 +330,7 @@ absl::StatusOr<v1::Sweep> Client::CancelSweep(absl::string_view id) {
 absl::StatusOr<std::vector<v1::Sweep>> Client::ListSweeps(size_t limit) {
   std::vector<v1::Sweep> sweeps;
   v1::ListSweepsRequest request;
-  request.set_page_size(
-      static_cast<int>(std::min<size_t>(limit, kPageSize)));
+  request.set_page_size(static_cast<int>(std::min<size_t>(limit, kPageSize)));
   do {
     TWINPATH_ASSIGN_OR_RETURN(
         v1::ListSweepsResponse page,
@@ -385,9 +380,9 @@ absl::StatusOr<v1::Sweep> Client::WatchSweep(
                            : MessageOf(status));
     }
     if (now - lost > kWatchPatience) {
-      return status.ok() ? absl::UnavailableError(absl::StrCat(
-                               what, ": coordinator ", address_,
-                               " ends the stream again and again"))
+      return status.ok() ? absl::UnavailableError(
+                               absl::StrCat(what, ": coordinator ", address_,
+                                            " ends the stream again and again"))
                          : status;
     }
     absl::SleepFor(absl::Milliseconds(500));

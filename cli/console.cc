@@ -83,11 +83,11 @@ Console::Console(FILE* out, FILE* err, const ConsoleOptions& options)
   const char* no_color = getenv("NO_COLOR");
   const char* force_color = getenv("FORCE_COLOR");
   const char* term = getenv("TERM");
-  out_color_ = WantsColor(options.color, IsTerminal(out), no_color, force_color,
-                          term) &&
-               options.format == Format::kTable;
-  err_color_ = WantsColor(options.color, err_is_terminal_, no_color,
-                          force_color, term);
+  out_color_ =
+      WantsColor(options.color, IsTerminal(out), no_color, force_color, term) &&
+      options.format == Format::kTable;
+  err_color_ =
+      WantsColor(options.color, err_is_terminal_, no_color, force_color, term);
   width_ = options.width > 0 ? options.width : TerminalWidth(out);
 }
 

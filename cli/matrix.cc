@@ -21,8 +21,6 @@
 namespace twinpath::cli {
 namespace {
 
-constexpr v1::Path kPaths[] = {v1::PATH_NATIVE, v1::PATH_PTX_JIT,
-                               v1::PATH_PLAIN};
 // Groups of host names shown in one place.
 constexpr size_t kMaxHostGroups = 4;
 
@@ -49,11 +47,11 @@ std::string WordFor(const verdict::PathEvaluation& evaluation,
   const absl::string_view code =
       evaluation.reasons.empty() ? "" : evaluation.reasons[0].code();
   static const std::map<absl::string_view, absl::string_view> kWords = {
-      {"TP303", "wrong output"}, {"TP304", "timeout"},
-      {"TP306", "not started"},  {"TP307", "interrupted"},
+      {"TP303", "wrong output"},  {"TP304", "timeout"},
+      {"TP306", "not started"},   {"TP307", "interrupted"},
       {"TP308", "false success"}, {"TP309", "not jit"},
-      {"TP310", "compiling"},    {"TP312", "loader"},
-      {"TP313", "no memory"},    {"TP315", "changed"},
+      {"TP310", "compiling"},     {"TP312", "loader"},
+      {"TP313", "no memory"},     {"TP315", "changed"},
       {"TP317", "hung"},
   };
   if (const auto found = kWords.find(code); found != kWords.end()) {
@@ -256,8 +254,10 @@ std::string RenderMatrix(const v1::Sweep& sweep, const ViewOptions& options) {
   std::vector<std::pair<RowKey, Row>> rows;
   std::map<RowKey, size_t> row_of;
   for (const auto& [host_gpu, line] : lines) {
-    RowKey key{GpuText(*line.first), line.first->driver(),
-               line.first->simulated(), {}};
+    RowKey key{GpuText(*line.first),
+               line.first->driver(),
+               line.first->simulated(),
+               {}};
     std::vector<CellView> views;
     for (const std::string& name : entries) {
       const auto found = line.views.find(name);
@@ -408,10 +408,10 @@ std::string RenderReasons(const v1::Sweep& sweep, const ViewOptions& options) {
                    });
   std::string out;
   for (const Group& group : merged) {
-    const std::string head = absl::StrCat(
-        absl::StrJoin(group.entries, ", "), " on ",
-        GroupHosts({group.hosts.begin(), group.hosts.end()}, 8),
-        group.simulated_only ? " (simulated)" : "");
+    const std::string head =
+        absl::StrCat(absl::StrJoin(group.entries, ", "), " on ",
+                     GroupHosts({group.hosts.begin(), group.hosts.end()}, 8),
+                     group.simulated_only ? " (simulated)" : "");
     absl::StrAppend(
         &out,
         Paint(VerdictWord(group.kind), VerdictStyle(group.kind), options.color),
@@ -445,14 +445,14 @@ std::string RenderFindings(const v1::Sweep& sweep, const ViewOptions& options) {
     if (!finding.file().empty()) {
       absl::StrAppend(&where, " in file ", finding.file());
     }
-    std::string line = absl::StrCat(CodeAndName(finding.reason()),
-                                    Printable(where), ": ",
-                                    Printable(finding.reason().detail()));
-    absl::StrAppend(
-        &out,
-        Paint(finding.mismatch() ? "mismatch" : "finding", style,
-              options.color),
-        " ", Wrap(line, static_cast<size_t>(options.width), 4), "\n");
+    std::string line =
+        absl::StrCat(CodeAndName(finding.reason()), Printable(where), ": ",
+                     Printable(finding.reason().detail()));
+    absl::StrAppend(&out,
+                    Paint(finding.mismatch() ? "mismatch" : "finding", style,
+                          options.color),
+                    " ", Wrap(line, static_cast<size_t>(options.width), 4),
+                    "\n");
     const std::string fix = compat::FixOf(finding.reason());
     if (!fix.empty()) {
       absl::StrAppend(&out, "    ",
@@ -466,8 +466,8 @@ std::string RenderFindings(const v1::Sweep& sweep, const ViewOptions& options) {
     absl::StrAppend(
         &out, Paint("missing", Style::kWarn, options.color), " ",
         sweep.missing_hosts_size(), " host(s) gave no complete answer: ",
-        GroupHosts(
-            {sweep.missing_hosts().begin(), sweep.missing_hosts().end()}, 16),
+        GroupHosts({sweep.missing_hosts().begin(), sweep.missing_hosts().end()},
+                   16),
         "\n");
   }
   return out;
@@ -502,8 +502,8 @@ std::string RenderVerdict(const v1::Sweep& sweep, const ViewOptions& options) {
     v1::Reason reason;
     reason.set_code(code);
     const auto& [count, detail] = codes[code];
-    std::string line = absl::StrCat(CodeAndName(reason), ": ",
-                                    Printable(detail));
+    std::string line =
+        absl::StrCat(CodeAndName(reason), ": ", Printable(detail));
     if (count > 1) absl::StrAppend(&line, " (and ", count - 1, " more)");
     absl::StrAppend(
         &out, "  ",
@@ -518,13 +518,13 @@ std::string RenderSweep(const v1::Sweep& sweep, const ViewOptions& options) {
   if (sweep.spec().release().artifact().digest().sha256().size() == 32) {
     digest = HexPrefix(sweep.spec().release().artifact().digest());
   }
-  std::string out = absl::StrCat(
-      Paint(absl::StrCat("sweep ", Printable(sweep.id())), Style::kBold,
-            options.color),
-      "  ", Printable(sweep.spec().name()), "  artifact ",
-      Printable(sweep.spec().release().artifact().name()),
-      digest.empty() ? "" : absl::StrCat(" ", digest), "  ",
-      StateWord(sweep.state()), "\n\n");
+  std::string out =
+      absl::StrCat(Paint(absl::StrCat("sweep ", Printable(sweep.id())),
+                         Style::kBold, options.color),
+                   "  ", Printable(sweep.spec().name()), "  artifact ",
+                   Printable(sweep.spec().release().artifact().name()),
+                   digest.empty() ? "" : absl::StrCat(" ", digest), "  ",
+                   StateWord(sweep.state()), "\n\n");
   absl::StrAppend(&out, RenderMatrix(sweep, options));
   for (const std::string& part :
        {RenderReasons(sweep, options), RenderFindings(sweep, options),

@@ -17,8 +17,7 @@ namespace twinpath::cli {
 
 std::string RenderReasonList(const std::vector<v1::Reason>& reasons,
                              const ViewOptions& options) {
-  const size_t width =
-      static_cast<size_t>(std::max(options.width, 48)) - 4;
+  const size_t width = static_cast<size_t>(std::max(options.width, 48)) - 4;
   std::string out;
   std::vector<std::string> fixes;
   std::vector<std::string> lines;

@@ -209,11 +209,13 @@ class Reader {
     if (YamlReader range = expect.Optional("ptx_isa"); range.present()) {
       YamlReader min = range.Optional("min");
       YamlReader max = range.Optional("max");
-      if (min.present() && !ParseVersion(min.String(), out.mutable_ptx_isa_min())) {
+      if (min.present() &&
+          !ParseVersion(min.String(), out.mutable_ptx_isa_min())) {
         out.clear_ptx_isa_min();
         min.Error("expected a PTX ISA version such as \"8.0\"");
       }
-      if (max.present() && !ParseVersion(max.String(), out.mutable_ptx_isa_max())) {
+      if (max.present() &&
+          !ParseVersion(max.String(), out.mutable_ptx_isa_max())) {
         out.clear_ptx_isa_max();
         max.Error("expected a PTX ISA version such as \"9.0\"");
       }

@@ -115,10 +115,9 @@ std::string Table::Render(int width, bool color) const {
   for (const Row& row : rows_) {
     if (row.cells.empty()) {
       const size_t limit = width > 0 ? static_cast<size_t>(width) : SIZE_MAX;
-      absl::StrAppend(
-          &out, "    ",
-          Paint(Wrap(row.note, std::max<size_t>(limit, 40) - 4, 6), row.note_style,
-                color));
+      absl::StrAppend(&out, "    ",
+                      Paint(Wrap(row.note, std::max<size_t>(limit, 40) - 4, 6),
+                            row.note_style, color));
       end_line();
       continue;
     }
@@ -139,9 +138,12 @@ std::string GroupHosts(std::vector<std::string> names, size_t max_groups) {
   for (const std::string& raw : names) {
     const std::string name = Printable(raw);
     size_t end = name.size();
-    while (end > 0 && !absl::ascii_isdigit(static_cast<unsigned char>(name[end - 1]))) --end;
+    while (end > 0 &&
+           !absl::ascii_isdigit(static_cast<unsigned char>(name[end - 1])))
+      --end;
     size_t begin = end;
-    while (begin > 0 && absl::ascii_isdigit(static_cast<unsigned char>(name[begin - 1])) &&
+    while (begin > 0 &&
+           absl::ascii_isdigit(static_cast<unsigned char>(name[begin - 1])) &&
            end - begin < 18) {
       --begin;
     }
@@ -180,9 +182,9 @@ std::string GroupHosts(std::vector<std::string> names, size_t max_groups) {
     for (size_t i = 0; i < numbers.size();) {
       size_t j = i;
       while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
-      ranges.push_back(i == j ? padded(numbers[i])
-                              : absl::StrCat(padded(numbers[i]), "-",
-                                             padded(numbers[j])));
+      ranges.push_back(
+          i == j ? padded(numbers[i])
+                 : absl::StrCat(padded(numbers[i]), "-", padded(numbers[j])));
       i = j + 1;
     }
     // Numbers that belong to a name (h100, h200) are no series.

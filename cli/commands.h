@@ -1,0 +1,136 @@
+// The commands of `twinpath`: one struct of options and one function each.
+// app.cc fills the structs from the command line; the functions do the work and
+// return the exit code (base/exit_code.h). Results go to the console's standard
+// output, everything else to standard error.
+
+#ifndef TWINPATH_CLI_COMMANDS_H_
+#define TWINPATH_CLI_COMMANDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+
+namespace twinpath::cli {
+
+// inspect FILE...
+struct InspectOptionsCli {
+  std::vector<std::string> files;
+  bool kernels = false;
+  bool images = false;
+  bool no_kernels = false;
+};
+int RunInspect(const InspectOptionsCli& options, Console& console);
+
+// predict FILE...
+struct PredictOptionsCli {
+  std::vector<std::string> files;
+  // Profile names, or files with a HostFacts as JSON or a profile as YAML.
+  // Empty: this host.
+  std::vector<std::string> hosts;
+  bool matrix = false;
+  // Paths that decide the exit code: "native", "ptx-jit", "plain".
+  std::vector<std::string> require = {"plain"};
+};
+int RunPredict(const PredictOptionsCli& options, Console& console);
+
+// check FILE... -- ARGS
+struct CheckOptions {
+  // The program first.
+  std::vector<std::string> files;
+  std::vector<std::string> arguments;
+  int32_t expect_exit = 0;
+  std::string expect_output;
+  bool has_expect_output = false;
+  std::string expect_contains;
+  std::string expect_pattern;
+  std::vector<std::string> environment;
+  std::string timeout;
+  std::string jit_timeout;
+  std::string native = "required";
+  std::string ptx_jit = "required";
+  std::string plain = "required";
+  bool strict = false;
+  bool all_gpus = false;
+};
+int RunCheck(const CheckOptions& options, Console& console);
+
+// record -o FILE -- CMD
+struct RecordOptionsCli {
+  std::string record_path = "record.json";
+  std::vector<std::string> outputs;
+  std::vector<std::string> argv;
+};
+int RunRecord(const RecordOptionsCli& options, Console& console);
+
+// hosts, hosts show HOST
+struct HostsOptions {
+  std::string coordinator;
+  std::vector<std::string> labels;
+};
+int RunHostsList(const HostsOptions& options, Console& console);
+int RunHostsShow(const HostsOptions& options, const std::string& host,
+                 Console& console);
+
+// artifact push, artifact ls
+struct ArtifactPushOptions {
+  std::string coordinator;
+  std::vector<std::string> files;
+  std::string root;
+  std::string name;
+};
+int RunArtifactPush(const ArtifactPushOptions& options, Console& console);
+int RunArtifactList(const std::string& coordinator, size_t limit,
+                    Console& console);
+
+// sweep start FILE, watch, show, cancel ID, list
+struct SweepStartOptions {
+  std::string coordinator;
+  std::string file;
+  bool watch = false;
+  bool dry_run = false;
+};
+int RunSweepStart(const SweepStartOptions& options, Console& console);
+int RunSweepWatch(const std::string& coordinator, const std::string& id,
+                  Console& console);
+int RunSweepShow(const std::string& coordinator, const std::string& id,
+                 Console& console);
+int RunSweepCancel(const std::string& coordinator, const std::string& id,
+                   Console& console);
+int RunSweepList(const std::string& coordinator, size_t limit,
+                 Console& console);
+
+// gate ID
+struct GateOptions {
+  std::string coordinator;
+  std::string id;
+  bool wait = false;
+  // "", "fail", "pass-with-warning".
+  std::string inconclusive;
+};
+int RunGate(const GateOptions& options, Console& console);
+
+// explain CODE|TEXT|FILE|-
+int RunExplain(const std::vector<std::string>& words, Console& console);
+
+// up
+struct UpOptions {
+  // Empty: $XDG_STATE_HOME/twinpath or ~/.local/state/twinpath.
+  std::string state;
+  std::string listen = "127.0.0.1:7711";
+  // Written when everything is connected: the coordinator's address.
+  std::string ready_file;
+  // Simulated hosts beside this one.
+  std::vector<std::string> simulate;
+  bool no_host = false;
+};
+int RunUp(const UpOptions& options, Console& console);
+
+// doctor, version
+int RunDoctor(Console& console);
+int RunVersion(Console& console);
+
+}  // namespace twinpath::cli
+
+#endif  // TWINPATH_CLI_COMMANDS_H_

@@ -1,0 +1,334 @@
+// twinpath check: one program on this host along the paths, no coordinator.
+
+#include <csignal>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/digest.h"
+#include "base/exit_code.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "cli/artifact_files.h"
+#include "cli/check_view.h"
+#include "cli/commands.h"
+#include "cli/host_facts.h"
+#include "cli/host_findings.h"
+#include "cli/matrix.h"
+#include "cli/prediction_view.h"
+#include "cli/progress.h"
+#include "cli/report_view.h"
+#include "compat/conditions.h"
+#include "compat/predict.h"
+#include "compat/reason.h"
+#include "compat/tables.h"
+#include "inspect/child.h"
+#include "re2/re2.h"
+#include "runner/facts.h"
+#include "runner/paths.h"
+#include "runner/sandbox.h"
+#include "runner/sequence.h"
+#include "verdict/judge.h"
+
+namespace twinpath::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void OnSignal(int number) { interrupted = number; }
+
+google::protobuf::Timestamp Stamp(absl::Time time) {
+  google::protobuf::Timestamp out;
+  out.set_seconds(absl::ToUnixSeconds(time));
+  return out;
+}
+
+absl::StatusOr<v1::PathRule> ParseRule(absl::string_view word) {
+  if (word == "required") return v1::PATH_RULE_REQUIRED;
+  if (word == "optional") return v1::PATH_RULE_OPTIONAL;
+  if (word == "skip") return v1::PATH_RULE_SKIPPED;
+  return absl::InvalidArgumentError(
+      absl::StrCat("path rule \"", Printable(word),
+                   "\": expected required, optional or skip"));
+}
+
+absl::Status SetTimeout(absl::string_view text, absl::string_view flag,
+                        google::protobuf::Duration* to) {
+  absl::Duration value;
+  if (!absl::ParseDuration(text, &value) || value < absl::Seconds(1) ||
+      value > absl::Hours(720)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, " \"", Printable(text), "\": expected 1s to 720h, such as 90s"));
+  }
+  to->set_seconds(absl::ToInt64Seconds(value));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
+                                       const v1::Artifact& artifact) {
+  v1::SweepSpec spec;
+  spec.set_name(artifact.name());
+  v1::Policy& policy = *spec.mutable_policy();
+  TWINPATH_ASSIGN_OR_RETURN(const v1::PathRule native,
+                            ParseRule(options.native));
+  TWINPATH_ASSIGN_OR_RETURN(const v1::PathRule jit, ParseRule(options.ptx_jit));
+  TWINPATH_ASSIGN_OR_RETURN(const v1::PathRule plain, ParseRule(options.plain));
+  policy.set_native(native);
+  policy.set_ptx_jit(jit);
+  policy.set_plain(plain);
+  policy.set_strict(options.strict);
+  *spec.mutable_release()->mutable_artifact() = artifact;
+  v1::Entry& entry = *spec.mutable_release()->add_entries();
+  entry.set_name("check");
+  entry.add_command(std::string(BaseName(options.files[0])));
+  for (const std::string& argument : options.arguments) {
+    entry.add_command(argument);
+  }
+  for (const std::string& variable : options.environment) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(variable, absl::MaxSplits('=', 1));
+    v1::EnvironmentVariable& out = *entry.add_environment();
+    out.set_name(parts.first);
+    out.set_value(parts.second);
+  }
+  TWINPATH_RETURN_IF_ERROR(runner::CheckEntryEnvironment(entry));
+  entry.set_expected_exit(options.expect_exit);
+  const int rules = (options.has_expect_output ? 1 : 0) +
+                    (options.expect_contains.empty() ? 0 : 1) +
+                    (options.expect_pattern.empty() ? 0 : 1);
+  if (rules > 1) {
+    return absl::InvalidArgumentError(
+        "--expect-output, --expect-contains and --expect-pattern exclude each "
+        "other");
+  }
+  if (options.has_expect_output) {
+    entry.mutable_expected_output()->set_exact(options.expect_output);
+  } else if (!options.expect_contains.empty()) {
+    entry.mutable_expected_output()->set_contains(options.expect_contains);
+  } else if (!options.expect_pattern.empty()) {
+    const RE2 compiled(options.expect_pattern, RE2::Quiet);
+    if (!compiled.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--expect-pattern: not a regular expression (RE2): ",
+                       compiled.error()));
+    }
+    entry.mutable_expected_output()->set_pattern(options.expect_pattern);
+  }
+  if (!options.timeout.empty()) {
+    TWINPATH_RETURN_IF_ERROR(
+        SetTimeout(options.timeout, "--timeout", entry.mutable_timeout()));
+  }
+  if (!options.jit_timeout.empty()) {
+    TWINPATH_RETURN_IF_ERROR(SetTimeout(options.jit_timeout, "--jit-timeout",
+                                        entry.mutable_jit_timeout()));
+  }
+  return spec;
+}
+
+// Conditions as they are right now; the PTX ceiling needs a context and belongs
+// to no condition that can change while a program runs.
+v1::Conditions ConditionsNow(const v1::HostFacts& start) {
+  runner::FactsOptions options;
+  options.version = std::string(kVersion);
+  options.ptx_isa_ceiling = false;
+  options.toolkits = false;
+  options.libraries = false;
+  v1::HostFacts facts = runner::CollectFacts(options);
+  *facts.mutable_driver()->mutable_ptx_isa_ceiling() =
+      start.driver().ptx_isa_ceiling();
+  *facts.mutable_driver()->mutable_ptx_isa_probe() =
+      start.driver().ptx_isa_probe();
+  *facts.mutable_toolkits() = start.toolkits();
+  *facts.mutable_libraries() = start.libraries();
+  return compat::ConditionsOf(facts);
+}
+
+v1::Cell NewCell(const v1::HostFacts& facts, const v1::Gpu* gpu) {
+  v1::Cell cell;
+  cell.set_id(RandomHex(16));
+  cell.set_sweep_id("local");
+  cell.set_host_id("this-host");
+  cell.set_host_name(facts.host_name());
+  cell.set_entry("check");
+  cell.set_cpu_architecture(facts.cpu_architecture());
+  cell.set_driver(DriverText(facts));
+  *cell.mutable_conditions_digest() = compat::ConditionsOf(facts).digest();
+  if (const auto digest = Sha256::FromHex(compat::ClassOf(facts));
+      digest.ok()) {
+    cell.mutable_class_digest()->set_sha256(digest->Raw());
+  }
+  if (gpu != nullptr) {
+    cell.set_gpu_uuid(gpu->uuid());
+    cell.set_gpu_name(gpu->name());
+    *cell.mutable_compute_capability() = gpu->compute_capability();
+  }
+  return cell;
+}
+
+// One GPU of each model, or all.
+std::vector<const v1::Gpu*> ChooseGpus(const v1::HostFacts& facts, bool all) {
+  std::vector<const v1::Gpu*> out;
+  std::set<std::string> models;
+  for (const v1::Gpu& gpu : facts.gpus()) {
+    if (gpu.capability_probe().state() != v1::PROBE_STATE_OK) continue;
+    const std::string model =
+        absl::StrCat(gpu.name(), " ", gpu.compute_capability().major(), ".",
+                     gpu.compute_capability().minor());
+    if (models.insert(model).second || all) out.push_back(&gpu);
+  }
+  return out;
+}
+
+// Why nothing is run although there may be a GPU; empty: it can be.
+std::vector<v1::Reason> WhyNotRun(const v1::HostFacts& facts) {
+  std::vector<v1::Reason> reasons = WhyNoGpu(facts);
+  if (reasons.empty()) {
+    if (const absl::Status sandbox = runner::CheckSandbox(); !sandbox.ok()) {
+      reasons.push_back(compat::MakeReason("TP114", MessageOf(sandbox)));
+    }
+  }
+  return reasons;
+}
+
+}  // namespace
+
+int RunCheck(const CheckOptions& options, Console& console) {
+  std::vector<ArtifactSource> sources;
+  for (const std::string& file : options.files) {
+    sources.push_back(ArtifactSource{file, "", ""});
+  }
+  const std::string name(BaseName(options.files[0]));
+  const absl::StatusOr<LocalArtifact> artifact = ScanLocal(name, sources, "");
+  if (!artifact.ok()) return console.Fail(artifact.status());
+  absl::StatusOr<v1::SweepSpec> spec = MakeSpec(options, artifact->artifact);
+  if (!spec.ok()) return console.Fail(spec.status());
+  const absl::StatusOr<const compat::Tables*> tables =
+      compat::Tables::Default();
+  if (!tables.ok()) return console.Fail(tables.status());
+
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+
+  v1::Sweep sweep;
+  sweep.set_id("local");
+  *sweep.mutable_spec() = *spec;
+  *sweep.mutable_start_time() = Stamp(absl::Now());
+  const v1::Entry& entry = sweep.spec().release().entries(0);
+  v1::ArtifactReport report;
+  v1::PredictOutput predictions;
+  {
+    Progress progress(console);
+    progress.Show("asking this host's driver");
+    const v1::HostFacts facts = CollectLocalFacts();
+    progress.Show("reading the files");
+    absl::StatusOr<v1::ArtifactReport> inspected = inspect::InspectArtifact(
+        artifact->artifact,
+        [&](const v1::ArtifactFile& file) -> absl::StatusOr<std::string> {
+          return artifact->paths.at(file.name());
+        },
+        inspect::InspectOptions{});
+    if (!inspected.ok()) return console.Fail(inspected.status());
+    report = *std::move(inspected);
+
+    v1::HostPrediction& host = *predictions.add_hosts();
+    *host.mutable_facts() = facts;
+    const std::vector<v1::Reason> obstacles = WhyNotRun(facts);
+    host.mutable_problems()->Add(obstacles.begin(), obstacles.end());
+    const std::vector<const v1::Gpu*> gpus =
+        ChooseGpus(facts, options.all_gpus);
+    for (const v1::Gpu* gpu : gpus) {
+      *host.add_predictions() = compat::Predict(report, facts, *gpu, **tables);
+    }
+    if (!obstacles.empty()) {
+      // A cell of its own, so that the verdict names what is missing.
+      v1::Cell& cell = *sweep.add_cells() =
+          NewCell(facts, gpus.empty() ? nullptr : gpus[0]);
+      cell.set_state(v1::CELL_STATE_DONE);
+      cell.mutable_result()->set_result_id(RandomHex(16));
+      cell.mutable_result()->set_cell_id(cell.id());
+      for (const v1::Reason& reason : obstacles) {
+        *cell.mutable_result()->add_problems() = reason;
+      }
+    } else {
+      absl::StatusOr<TempDirectory> staged = TempDirectory::Make();
+      if (!staged.ok()) return console.Fail(staged.status());
+      if (const absl::Status status = StageArtifact(*artifact, staged->path());
+          !status.ok()) {
+        return console.Fail(status);
+      }
+      std::vector<v1::Path> paths;
+      for (const v1::Path path :
+           {v1::PATH_NATIVE, v1::PATH_PTX_JIT, v1::PATH_PLAIN}) {
+        if (verdict::RuleFor(sweep.spec().policy(), path) !=
+            v1::PATH_RULE_SKIPPED) {
+          paths.push_back(path);
+        }
+      }
+      for (const v1::Gpu* gpu : gpus) {
+        v1::Cell cell = NewCell(facts, gpu);
+        for (v1::PathPrediction& prediction :
+             compat::PredictEntry(report, entry, facts, *gpu, **tables)) {
+          *cell.add_predictions() = std::move(prediction);
+        }
+        runner::AttemptHooks hooks;
+        hooks.before = [&](const v1::RunRequest& request) {
+          progress.Show(
+              absl::StrCat("running ", runner::PathName(request.path()),
+                           request.jit_proof() ? " again as proof" : "", " on ",
+                           gpu->name()));
+          return absl::OkStatus();
+        };
+        hooks.cancelled = [] { return interrupted != 0; };
+        hooks.conditions = [&] { return ConditionsNow(facts); };
+        *cell.mutable_result() = runner::RunEntry(entry, paths, {gpu->uuid()},
+                                                  staged->path(), hooks);
+        cell.mutable_result()->set_cell_id(cell.id());
+        *cell.mutable_result()->mutable_conditions_digest() =
+            cell.conditions_digest();
+        for (const v1::ArtifactFile& file : artifact->artifact.files()) {
+          if (file.type() != v1::FILE_TYPE_REGULAR) continue;
+          v1::StagedFile& out = *cell.mutable_result()->add_staged();
+          out.set_name(file.name());
+          const absl::StatusOr<Sha256> digest =
+              Sha256OfFile(JoinPath(staged->path(), file.name()));
+          if (digest.ok()) out.mutable_digest()->set_sha256(digest->Raw());
+        }
+        cell.set_state(v1::CELL_STATE_DONE);
+        *sweep.add_cells() = std::move(cell);
+      }
+    }
+  }
+  if (interrupted != 0) {
+    console.Error("check: interrupted; nothing is judged");
+    return 128 + static_cast<int>(interrupted);
+  }
+  sweep.set_state(v1::SWEEP_STATE_DONE);
+  *sweep.mutable_end_time() = Stamp(absl::Now());
+  verdict::JudgeSweep(sweep, report);
+  if (console.json()) {
+    console.PrintJson(sweep);
+  } else {
+    const ViewOptions view{console.width(), console.color()};
+    for (const v1::FileReport& file : report.files()) {
+      console.Print(RenderFileSummary(file, view));
+    }
+    console.Print("\n");
+    console.Print(RenderPredictions(predictions, view));
+    console.Print("\n");
+    console.Print(RenderCheck(sweep, view));
+  }
+  return verdict::ExitCodeOf(sweep.verdict());
+}
+
+}  // namespace twinpath::cli

@@ -1,0 +1,122 @@
+// twinpath predict: what hosts will do with a file, without running it.
+
+#include "compat/predict.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_code.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "cli/commands.h"
+#include "cli/host_facts.h"
+#include "cli/host_findings.h"
+#include "cli/prediction_view.h"
+#include "cli/progress.h"
+#include "compat/profile.h"
+#include "compat/tables.h"
+#include "inspect/child.h"
+#include "twinpath/v1/cli.pb.h"
+#include "verdict/path_status.h"
+
+namespace twinpath::cli {
+namespace {
+
+absl::StatusOr<std::vector<v1::HostFacts>> Hosts(
+    const PredictOptionsCli& options, Progress& progress) {
+  std::vector<v1::HostFacts> hosts;
+  std::vector<std::string> names = options.hosts;
+  if (options.matrix) {
+    TWINPATH_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                              compat::ListProfiles());
+    names.insert(names.end(), all.begin(), all.end());
+  }
+  for (const std::string& name : names) {
+    TWINPATH_ASSIGN_OR_RETURN(v1::HostFacts facts, LoadHostFacts(name));
+    hosts.push_back(std::move(facts));
+  }
+  if (names.empty()) {
+    progress.Show("asking this host's driver");
+    hosts.push_back(CollectLocalFacts());
+  }
+  return hosts;
+}
+
+// 0 where every host runs it on every path in `require`, 1 where one fails,
+// else 3.
+int ExitCodeFor(const v1::PredictOutput& output,
+                const std::vector<std::string>& require) {
+  bool fails = false;
+  bool unknown = false;
+  for (const v1::HostPrediction& host : output.hosts()) {
+    unknown |= host.predictions().empty();
+    for (const v1::Prediction& prediction : host.predictions()) {
+      for (const v1::PathPrediction& path : prediction.paths()) {
+        const std::string name(verdict::PathName(path.path()));
+        if (std::find(require.begin(), require.end(), name) == require.end()) {
+          continue;
+        }
+        fails |= path.outcome() == v1::OUTCOME_FAILS;
+        unknown |= path.outcome() != v1::OUTCOME_NATIVE &&
+                   path.outcome() != v1::OUTCOME_JIT &&
+                   path.outcome() != v1::OUTCOME_FAILS;
+      }
+    }
+  }
+  if (fails) return kExitFail;
+  return unknown ? kExitInconclusive : kExitPass;
+}
+
+}  // namespace
+
+int RunPredict(const PredictOptionsCli& options, Console& console) {
+  const absl::StatusOr<const compat::Tables*> tables =
+      compat::Tables::Default();
+  if (!tables.ok()) return console.Fail(tables.status());
+  v1::PredictOutput output;
+  {
+    Progress progress(console);
+    const absl::StatusOr<std::vector<v1::HostFacts>> hosts =
+        Hosts(options, progress);
+    if (!hosts.ok()) {
+      return console.Fail(hosts.status(),
+                          "twinpath predict --matrix FILE shows every profile");
+    }
+    v1::ArtifactReport report;
+    report.set_inspector_version(std::string(kVersion));
+    for (const std::string& path : options.files) {
+      progress.Show(absl::StrCat("reading ", path));
+      absl::StatusOr<v1::FileReport> file =
+          inspect::InspectInChild(path, path, inspect::InspectOptions{});
+      if (!file.ok()) return console.Fail(file.status());
+      *report.add_files() = *std::move(file);
+    }
+    progress.Show("predicting");
+    const compat::Predictor predictor(report);
+    for (const v1::HostFacts& facts : *hosts) {
+      v1::HostPrediction& host = *output.add_hosts();
+      *host.mutable_facts() = facts;
+      const std::vector<v1::Reason> problems = WhyNoGpu(facts);
+      if (!problems.empty()) {
+        host.mutable_problems()->Add(problems.begin(), problems.end());
+        continue;
+      }
+      for (const v1::Gpu& gpu : facts.gpus()) {
+        *host.add_predictions() = predictor.Predict(facts, gpu, **tables);
+      }
+    }
+  }
+  if (console.json()) {
+    console.PrintJson(output);
+  } else {
+    console.Print(RenderPredictions(
+        output, ViewOptions{console.width(), console.color()}));
+  }
+  return ExitCodeFor(output, options.require);
+}
+
+}  // namespace twinpath::cli

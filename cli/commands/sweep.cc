@@ -1,0 +1,260 @@
+// twinpath sweep and twinpath gate.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/digest.h"
+#include "base/exit_code.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/artifact_files.h"
+#include "cli/client.h"
+#include "cli/client_hint.h"
+#include "cli/commands.h"
+#include "cli/gate.h"
+#include "cli/matrix.h"
+#include "cli/progress.h"
+#include "cli/record.h"
+#include "cli/sweep_file.h"
+#include "cli/table.h"
+#include "twinpath/v1/services.pb.h"
+#include "twinpath/v1/sweep.pb.h"
+#include "verdict/judge.h"
+
+namespace twinpath::cli {
+namespace {
+
+// The sweep of a file with everything that lies on this machine.
+struct Prepared {
+  v1::SweepSpec spec;
+  LocalArtifact artifact;
+};
+
+absl::StatusOr<Prepared> Prepare(const std::string& path) {
+  TWINPATH_ASSIGN_OR_RETURN(SweepFile file, LoadSweepFile(path));
+  Prepared out;
+  out.spec = std::move(file.spec);
+  TWINPATH_ASSIGN_OR_RETURN_CTX(
+      out.artifact,
+      ScanLocal(out.spec.release().artifact().name(), file.sources, file.root),
+      Printable(path));
+  *out.spec.mutable_release()->mutable_artifact() = out.artifact.artifact;
+  if (!file.record_path.empty()) {
+    TWINPATH_ASSIGN_OR_RETURN(v1::BuildRecord record,
+                              LoadBuildRecord(file.record_path));
+    TWINPATH_RETURN_IF_ERROR_CTX(
+        CheckRecordCovers(record, out.artifact.artifact), file.record_path);
+    if (out.spec.release().source_revision().empty()) {
+      out.spec.mutable_release()->set_source_revision(record.revision());
+    }
+    *out.spec.mutable_release()->mutable_build() = std::move(record);
+  }
+  return out;
+}
+
+ViewOptions ViewOf(const Console& console) {
+  return ViewOptions{console.width(), console.color()};
+}
+
+void PrintSweep(const v1::Sweep& sweep, Console& console) {
+  if (console.json()) {
+    console.PrintJson(sweep);
+  } else {
+    console.Print(RenderSweep(sweep, ViewOf(console)));
+  }
+}
+
+int FailWithHosts(const absl::Status& status, Client& client,
+                  const v1::SweepSpec* spec, Console& console) {
+  if (spec != nullptr && absl::IsNotFound(status)) {
+    const absl::StatusOr<std::vector<v1::Host>> hosts = client.ListHosts({});
+    if (hosts.ok()) {
+      std::vector<std::string> names;
+      for (const v1::Host& host : *hosts) names.push_back(host.name());
+      for (const std::string& wanted : spec->selector().hosts()) {
+        if (!absl::StrContains(status.message(), wanted)) continue;
+        const std::string nearest = NearestWord(wanted, names);
+        if (!nearest.empty()) {
+          return console.Fail(status,
+                              absl::StrCat("did you mean ", nearest, "?"));
+        }
+      }
+      return console.Fail(status, "twinpath hosts lists every host");
+    }
+  }
+  return console.Fail(status, HintFor(status));
+}
+
+absl::StatusOr<v1::Sweep> Watch(Client& client, absl::string_view id,
+                                Console& console) {
+  Progress progress(console);
+  return client.WatchSweep(
+      id, [&](const v1::Sweep& sweep) { progress.Show(ProgressLine(sweep)); },
+      [&](absl::string_view reason) {
+        console.Warn(absl::StrCat(reason, "; trying again for 30 s"));
+      });
+}
+
+int Finish(const absl::StatusOr<v1::Sweep>& sweep, Console& console) {
+  if (!sweep.ok()) {
+    return console.Fail(sweep.status(), absl::IsNotFound(sweep.status())
+                                            ? "twinpath sweep list"
+                                            : HintFor(sweep.status()));
+  }
+  PrintSweep(*sweep, console);
+  return verdict::ExitCodeOf(sweep->verdict());
+}
+
+}  // namespace
+
+int RunSweepStart(const SweepStartOptions& options, Console& console) {
+  absl::StatusOr<Prepared> prepared = Prepare(options.file);
+  if (!prepared.ok()) {
+    return console.Fail(
+        prepared.status(),
+        absl::StrContains(prepared.status().message(), "build record")
+            ? "run the build under twinpath record again"
+            : "");
+  }
+  if (options.dry_run) {
+    if (console.json()) {
+      console.PrintJson(prepared->spec);
+    } else {
+      console.Print(absl::StrCat(
+          options.file, ": ", prepared->artifact.artifact.files_size(),
+          " files, ", prepared->spec.release().entries_size(),
+          " entries: in order; nothing was sent\n"));
+    }
+    return kExitPass;
+  }
+  const auto client = Client::Make(CoordinatorAddress(options.coordinator));
+  if (!client.ok()) return console.Fail(client.status());
+  const absl::StatusOr<v1::RegisterArtifactResponse> pushed =
+      PushArtifact(prepared->artifact, **client, console);
+  if (!pushed.ok()) {
+    return console.Fail(pushed.status(), HintFor(pushed.status()));
+  }
+  v1::StartSweepRequest request;
+  request.set_request_id(RandomHex(16));
+  *request.mutable_spec() = prepared->spec;
+  const absl::StatusOr<v1::Sweep> started = (*client)->StartSweep(request);
+  if (!started.ok()) {
+    return FailWithHosts(started.status(), **client, &prepared->spec, console);
+  }
+  if (options.watch) {
+    console.Say(absl::StrCat("sweep ", started->id(),
+                             " started: ", started->cells_size(), " cells"));
+    return Finish(Watch(**client, started->id(), console), console);
+  }
+  if (console.json()) {
+    console.PrintJson(*started);
+    return kExitPass;
+  }
+  console.Print(absl::StrCat(started->id(), "\n"));
+  console.Say(absl::StrCat("started with ", started->cells_size(),
+                           " cells; next: twinpath sweep watch ",
+                           started->id()));
+  return kExitPass;
+}
+
+int RunSweepWatch(const std::string& coordinator, const std::string& id,
+                  Console& console) {
+  const auto client = Client::Make(CoordinatorAddress(coordinator));
+  if (!client.ok()) return console.Fail(client.status());
+  return Finish(Watch(**client, id, console), console);
+}
+
+int RunSweepShow(const std::string& coordinator, const std::string& id,
+                 Console& console) {
+  const auto client = Client::Make(CoordinatorAddress(coordinator));
+  if (!client.ok()) return console.Fail(client.status());
+  const absl::StatusOr<v1::Sweep> sweep = (*client)->GetSweep(id);
+  const int code = Finish(sweep, console);
+  return sweep.ok() ? static_cast<int>(kExitPass) : code;
+}
+
+int RunSweepCancel(const std::string& coordinator, const std::string& id,
+                   Console& console) {
+  const auto client = Client::Make(CoordinatorAddress(coordinator));
+  if (!client.ok()) return console.Fail(client.status());
+  const absl::StatusOr<v1::Sweep> sweep = (*client)->CancelSweep(id);
+  if (!sweep.ok()) {
+    return console.Fail(sweep.status(), absl::IsNotFound(sweep.status())
+                                            ? "twinpath sweep list"
+                                            : HintFor(sweep.status()));
+  }
+  if (console.json()) {
+    console.PrintJson(*sweep);
+  } else {
+    console.Say(
+        absl::StrCat("sweep ", sweep->id(), ": ", StateWord(sweep->state())));
+  }
+  return kExitPass;
+}
+
+int RunSweepList(const std::string& coordinator, size_t limit,
+                 Console& console) {
+  const auto client = Client::Make(CoordinatorAddress(coordinator));
+  if (!client.ok()) return console.Fail(client.status());
+  const absl::StatusOr<std::vector<v1::Sweep>> sweeps =
+      (*client)->ListSweeps(limit);
+  if (!sweeps.ok()) {
+    return console.Fail(sweeps.status(), HintFor(sweeps.status()));
+  }
+  if (console.json()) {
+    v1::ListSweepsResponse response;
+    response.mutable_sweeps()->Add(sweeps->begin(), sweeps->end());
+    console.PrintJson(response);
+    return kExitPass;
+  }
+  if (sweeps->empty()) {
+    console.Say("no sweep was started yet");
+    console.Hint("twinpath sweep start FILE");
+    return kExitPass;
+  }
+  Table table({"ID", "NAME", "STATE", "VERDICT", "STARTED"});
+  for (const v1::Sweep& sweep : *sweeps) {
+    table.AddRow(
+        {sweep.id(),
+         sweep.spec().name(),
+         std::string(StateWord(sweep.state())),
+         {std::string(VerdictWord(sweep.verdict().kind())),
+          VerdictStyle(sweep.verdict().kind())},
+         absl::FormatTime("%Y-%m-%d %H:%M:%SZ",
+                          absl::FromUnixSeconds(sweep.start_time().seconds()),
+                          absl::UTCTimeZone())});
+  }
+  console.Print(table.Render(console.width(), console.color()));
+  return kExitPass;
+}
+
+int RunGate(const GateOptions& options, Console& console) {
+  const auto client = Client::Make(CoordinatorAddress(options.coordinator));
+  if (!client.ok()) return console.Fail(client.status());
+  const absl::StatusOr<v1::Sweep> sweep =
+      options.wait ? Watch(**client, options.id, console)
+                   : (*client)->GetSweep(options.id);
+  if (!sweep.ok()) {
+    return console.Fail(sweep.status(), absl::IsNotFound(sweep.status())
+                                            ? "twinpath sweep list"
+                                            : HintFor(sweep.status()));
+  }
+  const GateAnswer answer = AnswerGate(*sweep, options.inconclusive);
+  if (console.json()) {
+    console.PrintJson(sweep->verdict());
+  } else {
+    console.Print(RenderVerdict(*sweep, ViewOf(console)));
+  }
+  if (!answer.note.empty()) console.Warn(answer.note);
+  if (sweep->state() == v1::SWEEP_STATE_RUNNING) {
+    console.Hint(absl::StrCat("twinpath gate --wait ", Printable(options.id)));
+  }
+  return answer.exit_code;
+}
+
+}  // namespace twinpath::cli

@@ -1,0 +1,145 @@
+#include "cli/host_findings.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "compat/reason.h"
+#include "compat/target.h"
+
+namespace twinpath::cli {
+namespace {
+
+using compat::MakeReason;
+
+bool Known(const v1::Gpu& gpu) {
+  return gpu.capability_probe().state() == v1::PROBE_STATE_OK &&
+         gpu.compute_capability().major() > 0;
+}
+
+// The reason a probe gives; no code: it went well or was not made.
+v1::Reason OfProbe(const v1::ProbeResult& probe, absl::string_view absent,
+                   absl::string_view what) {
+  switch (probe.state()) {
+    case v1::PROBE_STATE_ABSENT:
+      return MakeReason(absent, probe.error());
+    case v1::PROBE_STATE_FAILED:
+      return MakeReason(probe.cuda_error() == 803   ? "TP104"
+                        : probe.cuda_error() == 34  ? "TP105"
+                        : probe.cuda_error() == 100 ? "TP106"
+                                                    : "TP102",
+                        absl::StrCat(what, ": ", probe.error()), "",
+                        probe.cuda_error());
+    case v1::PROBE_STATE_HUNG:
+      return MakeReason("TP103", absl::StrCat(what, ": ", probe.error()));
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::vector<v1::Reason> WhyNoGpu(const v1::HostFacts& facts) {
+  std::vector<v1::Reason> reasons;
+  for (const v1::Gpu& gpu : facts.gpus()) {
+    if (Known(gpu)) return {};
+  }
+  v1::Reason driver = OfProbe(facts.driver().probe(), "TP101", "driver");
+  if (!driver.code().empty()) {
+    reasons.push_back(std::move(driver));
+    return reasons;
+  }
+  if (facts.gpus().empty()) {
+    v1::Reason gpu = OfProbe(facts.gpu_probe(), "TP106", "listing the GPUs");
+    if (gpu.code().empty()) {
+      gpu = MakeReason("TP106", "the driver lists no GPU");
+    }
+    reasons.push_back(std::move(gpu));
+  }
+  for (const v1::Gpu& gpu : facts.gpus()) {
+    reasons.push_back(MakeReason(
+        "TP107", absl::StrCat(gpu.uuid(), ": ", gpu.capability_probe().error()),
+        "", gpu.capability_probe().cuda_error()));
+  }
+  return reasons;
+}
+
+std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts) {
+  std::vector<v1::Reason> reasons = WhyNoGpu(facts);
+  const v1::Driver& driver = facts.driver();
+  const auto has = [&reasons](absl::string_view code) {
+    return std::any_of(
+        reasons.begin(), reasons.end(),
+        [code](const v1::Reason& reason) { return reason.code() == code; });
+  };
+  if (!driver.kernel_module_version().empty() &&
+      !driver.libcuda_version().empty() &&
+      driver.kernel_module_version() != driver.libcuda_version() &&
+      !has("TP104")) {
+    reasons.push_back(MakeReason(
+        "TP104", absl::StrCat("kernel module ", driver.kernel_module_version(),
+                              ", libcuda ", driver.libcuda_version())));
+  }
+  if (driver.libcuda_is_stub() && !has("TP105")) {
+    reasons.push_back(
+        MakeReason("TP105", absl::StrCat("found ", driver.libcuda_path())));
+  }
+  if (driver.probe().state() == v1::PROBE_STATE_OK &&
+      (driver.jit_library().state() == v1::PROBE_STATE_ABSENT ||
+       driver.jit_library().state() == v1::PROBE_STATE_FAILED)) {
+    reasons.push_back(MakeReason("TP108", driver.jit_library().error()));
+  }
+  for (const v1::Gpu& gpu : facts.gpus()) {
+    if (!Known(gpu) && !has("TP107")) {
+      reasons.push_back(MakeReason(
+          "TP107",
+          absl::StrCat(gpu.uuid(), ": ", gpu.capability_probe().error())));
+    }
+  }
+  for (const v1::Toolkit& toolkit : facts.toolkits()) {
+    if (toolkit.probe().state() != v1::PROBE_STATE_OK) continue;
+    std::vector<uint32_t> named;
+    for (const v1::Gpu& gpu : facts.gpus()) {
+      if (!Known(gpu)) continue;
+      const uint32_t number =
+          compat::CapabilityNumber(gpu.compute_capability());
+      const bool listed = std::any_of(
+          toolkit.targets().begin(), toolkit.targets().end(),
+          [number](const v1::Target& t) { return t.number() == number; });
+      if (listed ||
+          std::find(named.begin(), named.end(), number) != named.end()) {
+        continue;
+      }
+      named.push_back(number);
+      reasons.push_back(MakeReason(
+          "TP110", absl::StrCat("nvcc ", toolkit.nvcc_version(), " in ",
+                                toolkit.path(), " does not list ", "sm_",
+                                number, " (", gpu.name(), ")")));
+    }
+  }
+  for (const v1::EnvironmentLeak& leak : facts.leaks()) {
+    reasons.push_back(MakeReason(
+        "TP109",
+        absl::StrCat(leak.variable(), "=", leak.value(), " in ", leak.origin(),
+                     leak.line() > 0 ? absl::StrCat(":", leak.line()) : "")));
+  }
+  std::vector<v1::Finding> findings;
+  for (v1::Reason& reason : reasons) {
+    v1::Finding finding;
+    finding.set_severity(compat::SeverityOf(reason));
+    finding.set_scope(v1::FINDING_SCOPE_HOST);
+    finding.add_hosts(facts.host_name());
+    *finding.mutable_reason() = std::move(reason);
+    findings.push_back(std::move(finding));
+  }
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const v1::Finding& a, const v1::Finding& b) {
+                     return a.severity() > b.severity();
+                   });
+  return findings;
+}
+
+}  // namespace twinpath::cli

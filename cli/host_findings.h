@@ -1,0 +1,24 @@
+// What is wrong or odd with a host, from its facts. Pure functions;
+// thread-safe.
+
+#ifndef TWINPATH_CLI_HOST_FINDINGS_H_
+#define TWINPATH_CLI_HOST_FINDINGS_H_
+
+#include <vector>
+
+#include "twinpath/v1/common.pb.h"
+#include "twinpath/v1/facts.pb.h"
+#include "twinpath/v1/sweep.pb.h"
+
+namespace twinpath::cli {
+
+// Why nothing can be run or predicted on the host: no driver, a driver fault,
+// no GPU. Empty: at least one GPU with a known compute capability is there.
+std::vector<v1::Reason> WhyNoGpu(const v1::HostFacts& facts);
+
+// All findings about the host, errors first.
+std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts);
+
+}  // namespace twinpath::cli
+
+#endif  // TWINPATH_CLI_HOST_FINDINGS_H_
