@@ -294,7 +294,8 @@ std::vector<v1::Reason> CompareStaged(const v1::Cell& cell,
   for (const v1::ArtifactFile& file : artifact.files()) {
     const auto found = on_host.find(file.name());
     if (found != on_host.end()) ++matched;
-    if (file.type() != v1::FILE_TYPE_REGULAR) continue;
+    // A member of a kind that is not stated needs its digest like a file.
+    if (file.type() == v1::FILE_TYPE_SYMLINK) continue;
     if (found == on_host.end() || found->second.empty()) {
       reasons.push_back(compat::MakeReason(
           "TP418",

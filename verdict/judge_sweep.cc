@@ -191,6 +191,13 @@ void JudgeSweep(v1::Sweep& sweep, const v1::ArtifactReport& report) {
     }
   }
 
+  // Evidence is about exact bytes or about nothing.
+  if (release.artifact().digest().sha256().empty() ||
+      release.artifact().files().empty()) {
+    whole.Inconclusive(
+        compat::MakeReason("TP418", "the sweep states no artifact"));
+  }
+
   // Hosts.
   std::vector<HostPart> hosts = HostParts(sweep);
   std::set<std::string> missing;
