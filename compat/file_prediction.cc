@@ -1,14 +1,15 @@
 #include "compat/file_prediction.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/text.h"
+#include "compat/file_decisions.h"
+#include "compat/file_host_half.h"
 #include "compat/fix.h"
 #include "compat/image_rules.h"
 #include "compat/reason.h"
@@ -16,25 +17,6 @@
 
 namespace twinpath::compat::internal {
 namespace {
-
-// The better answer for a user, for choosing among fatbins with one kernel.
-int Rank(v1::Outcome outcome) {
-  switch (outcome) {
-    case v1::OUTCOME_NATIVE:
-      return 3;
-    case v1::OUTCOME_JIT:
-      return 2;
-    case v1::OUTCOME_UNKNOWN:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-std::string DeviceName(const HostView& host) {
-  return absl::StrCat(host.gpu_name.empty() ? "this GPU" : host.gpu_name, " (",
-                      CapabilityName(host.device), ")");
-}
 
 // Puts the decisions of one file together.
 class FileJudge {
@@ -48,9 +30,8 @@ class FileJudge {
     for (const v1::Path path : kPaths) {
       prediction_.add_paths()->set_path(path);
     }
-    if (!HostHalf()) {
-      DecideFatbins();
-      DecideKernels();
+    if (!JudgeHostHalf(file_, host_, tables_, prediction_)) {
+      decisions_.emplace(file_, host_, tables_);
       for (size_t path = 0; path < 3; ++path) JudgePath(path);
       ListGaps();
       ListKernels();
@@ -69,280 +50,11 @@ class FileJudge {
     return *prediction_.mutable_paths(static_cast<int>(path));
   }
 
-  void SetAll(v1::Outcome outcome, const v1::Reason& reason,
-              absl::string_view settled_by = "") {
-    for (size_t path = 0; path < 3; ++path) {
-      Path(path).set_outcome(outcome);
-      *Path(path).add_reasons() = reason;
-      Path(path).set_settled_by(std::string(settled_by));
-    }
-  }
-
-  // The command that shows what a file does.
-  std::string RunIt() const {
-    return absl::StrCat("twinpath check ", Printable(file_.name()),
-                        " on a host with ", DeviceName(host_));
-  }
-
-  // What is decided before any device code is looked at. Returns whether it is.
-  bool HostHalf() {
-    const v1::FileReport& report = *file_.report;
-    const bool has_code = !file_.fatbins.empty();
-    if (report.has_elf() && CpuMismatch(report.elf())) return true;
-    if (report.kind() == v1::FILE_KIND_PACKED) {
-      SetAll(v1::OUTCOME_UNKNOWN, MakeReason("TP215", "packed executable"),
-             RunIt());
-      return true;
-    }
-    if (report.kind() == v1::FILE_KIND_DAMAGED_ELF) {
-      SetAll(v1::OUTCOME_UNKNOWN,
-             MakeReason("TP233", ProblemText("the ELF file is damaged")),
-             RunIt());
-      return true;
-    }
-    const bool cuda_host =
-        report.has_elf() && report.elf().cudart().major() > 0;
-    if ((has_code || cuda_host) && host_.blocker) {
-      SetAll(host_.blocker->outcome, host_.blocker->reason,
-             host_.blocker->settled_by);
-      return true;
-    }
-    if (cuda_host && RuntimeTooNew(report.elf())) return true;
-    if (has_code && host_.cpu == v1::CPU_ARCHITECTURE_UNSPECIFIED &&
-        report.has_elf()) {
-      SetAll(v1::OUTCOME_UNKNOWN,
-             MakeReason("TP119", "the facts hold no CPU architecture"),
-             "uname -m");
-      return true;
-    }
-    if (file_.dangling != nullptr &&
-        report.kind() != v1::FILE_KIND_ELF_OBJECT) {
-      SetAll(v1::OUTCOME_FAILS,
-             MakeReason(
-                 "TP230",
-                 absl::StrCat("the wrapper at offset ",
-                              file_.dangling->offset(), " points at no fatbin"),
-                 "", 200));
-      return true;
-    }
-    return !has_code && WithoutCode();
-  }
-
-  bool CpuMismatch(const v1::ElfFacts& elf) {
-    if (host_.cpu == v1::CPU_ARCHITECTURE_UNSPECIFIED ||
-        elf.cpu_architecture() == v1::CPU_ARCHITECTURE_UNSPECIFIED ||
-        elf.cpu_architecture() == host_.cpu) {
-      return false;
-    }
-    SetAll(v1::OUTCOME_FAILS,
-           MakeReason(
-               "TP208",
-               absl::StrCat("the file is for ", CpuName(elf.cpu_architecture()),
-                            ", the host is ", CpuName(host_.cpu)),
-               absl::StrCat("build the file for ", CpuName(host_.cpu))));
-    return true;
-  }
-
-  bool RuntimeTooNew(const v1::ElfFacts& elf) {
-    const TwoPart runtime = TwoPart::From(elf.cudart());
-    if (!host_.cuda || runtime.major <= host_.cuda->major) return false;
-    const std::string driver = tables_.MinimumDriver(runtime.major);
-    std::string fix =
-        absl::StrCat("build with CUDA ", host_.cuda->major, " or older");
-    const GpuRow* gpu = tables_.FindGpu(host_.device);
-    const auto parsed = DriverVersion::Parse(driver);
-    if (parsed && (gpu == nullptr || !gpu->driver_last ||
-                   parsed->branch() <= *gpu->driver_last)) {
-      fix = absl::StrCat("driver ", driver, " or later; or ", fix);
-    }
-    SetAll(v1::OUTCOME_FAILS,
-           MakeReason(
-               "TP207",
-               absl::StrCat("CUDA runtime ", runtime.major,
-                            elf.static_cudart() ? " (linked statically)" : "",
-                            ", driver CUDA ", host_.cuda->ToString()),
-               fix, 35));
-    return true;
-  }
-
-  // A file without device code that counts.
-  bool WithoutCode() {
-    const v1::FileReport& report = *file_.report;
-    if (report.kind() == v1::FILE_KIND_ARCHIVE) {
-      SetAll(v1::OUTCOME_UNKNOWN,
-             MakeReason("TP232", "an archive this version does not open"),
-             absl::StrCat("unpack ", Printable(file_.name()),
-                          " and inspect what it holds"));
-      return true;
-    }
-    if (report.runtime_compilers_size() > 0 && !IsCompilerItself()) {
-      SetAll(v1::OUTCOME_UNKNOWN, MakeReason("TP214", CompilerText()), RunIt());
-      return true;
-    }
-    if (report.problems_size() > 0) {
-      SetAll(v1::OUTCOME_UNKNOWN,
-             MakeReason("TP232", ProblemText("the file was not read whole")),
-             RunIt());
-      return true;
-    }
-    std::string detail = "no device code";
-    if (file_.left_over > 0) {
-      detail = absl::StrCat("only ", file_.left_over,
-                            " left-over relocatable fatbins");
-    } else if (file_.kernel_less > 0) {
-      detail = "device code without kernels";
-    }
-    SetAll(v1::OUTCOME_NO_DEVICE_CODE, MakeReason("TP223", detail));
-    return true;
-  }
-
-  // libnvrtc.so names itself as the evidence: what it compiles belongs to its
-  // users, which are judged by themselves.
-  bool IsCompilerItself() const {
-    for (const v1::RuntimeCompiler& compiler :
-         file_.report->runtime_compilers()) {
-      const absl::string_view name = file_.name();
-      if (!compiler.evidence().empty() &&
-          name.find(compiler.evidence()) != absl::string_view::npos) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  std::string CompilerText() const {
-    std::vector<std::string> names;
-    for (const v1::RuntimeCompiler& compiler :
-         file_.report->runtime_compilers()) {
-      names.push_back(
-          absl::StrCat(compiler.name(), " (", compiler.evidence(), ")"));
-    }
-    return absl::StrCat("uses ", absl::StrJoin(names, ", "));
-  }
-
-  std::string ProblemText(absl::string_view fallback) const {
-    if (file_.report->problems_size() == 0) return std::string(fallback);
-    const std::string& detail = file_.report->problems(0).detail();
-    return detail.empty() ? std::string(fallback) : detail;
-  }
-
-  void DecideFatbins() {
-    decisions_.reserve(file_.fatbins.size());
-    for (const FatbinView& fatbin : file_.fatbins) {
-      decisions_.push_back(DecideFatbin(fatbin, host_, tables_));
-    }
-  }
-
-  // A fatbin's decision for one of its kernels: an image chosen without the
-  // kernel is of no use to it.
-  Decision ForKernel(uint32_t fatbin, size_t path, uint32_t kernel) const {
-    Decision decision = decisions_[fatbin][path];
-    if (decision.loads() && decision.image->kernels_read &&
-        !std::binary_search(decision.image->kernels.begin(),
-                            decision.image->kernels.end(), kernel)) {
-      decision = {v1::OUTCOME_FAILS, Cause::kNoImage, 500, decision.image};
-    }
-    return decision;
-  }
-
-  // Per kernel and path the best of its fatbins; a fatbin whose kernels all
-  // have cover elsewhere is covered.
-  void DecideKernels() {
-    kernels_.resize(file_.kernel_names.size());
-    for (uint32_t kernel = 0; kernel < kernels_.size(); ++kernel) {
-      for (size_t path = 0; path < 3; ++path) {
-        bool first = true;
-        for (const uint32_t fatbin : file_.kernel_fatbins[kernel]) {
-          const Decision decision = ForKernel(fatbin, path, kernel);
-          if (first ||
-              Rank(decision.outcome) > Rank(kernels_[kernel][path].outcome)) {
-            kernels_[kernel][path] = decision;
-          }
-          first = false;
-        }
-      }
-    }
-  }
-
-  // Whether every kernel of a fatbin does at least as well in other fatbins as
-  // `rank` asks.
-  bool Covered(uint32_t fatbin, size_t path, int rank) const {
-    const FatbinView& view = file_.fatbins[fatbin];
-    if (view.kernels.empty()) return false;
-    return std::all_of(view.kernels.begin(), view.kernels.end(),
-                       [&](uint32_t kernel) {
-                         return Rank(kernels_[kernel][path].outcome) >= rank;
-                       });
-  }
-
-  struct Tally {
-    uint32_t native = 0;
-    uint32_t jit = 0;
-    // Registered fatbins that compile, no machine code elsewhere for them.
-    uint32_t jit_needed = 0;
-    uint32_t unknown = 0;
-    uint32_t fails = 0;
-    // Do not load, and no other fatbin covers their kernels.
-    uint32_t gaps = 0;
-    uint32_t holes = 0;
-  };
-
-  Tally Count(size_t path) const {
-    Tally tally;
-    for (uint32_t i = 0; i < decisions_.size(); ++i) {
-      const Decision& decision = decisions_[i][path];
-      switch (decision.outcome) {
-        case v1::OUTCOME_NATIVE:
-          ++tally.native;
-          break;
-        case v1::OUTCOME_JIT:
-          ++tally.jit;
-          if (!file_.fatbins[i].self_loaded() && !Covered(i, path, 3)) {
-            ++tally.jit_needed;
-          }
-          break;
-        case v1::OUTCOME_UNKNOWN:
-          ++tally.unknown;
-          if (!Covered(i, path, 2)) ++tally.gaps;
-          break;
-        default:
-          ++tally.fails;
-          if (!Covered(i, path, 2)) {
-            ++tally.gaps;
-            if (IsHole(i, path)) ++tally.holes;
-          }
-      }
-    }
-    return tally;
-  }
-
-  // A gap that looks like a mistake: the fatbin is not made for particular
-  // GPUs, and most of the file's other fatbins serve this one.
-  bool IsHole(uint32_t fatbin, size_t path) const {
-    const FatbinView& view = file_.fatbins[fatbin];
-    if (view.all_suffixed || view.self_loaded() || Covered(fatbin, path, 2)) {
-      return false;
-    }
-    size_t loads = 0;
-    size_t one_target = 0;
-    for (size_t i = 0; i < decisions_.size(); ++i) {
-      loads += decisions_[i][path].loads() ? 1 : 0;
-      one_target += file_.fatbins[i].one_target ? 1 : 0;
-    }
-    // Libraries that keep one fatbin a GPU generation.
-    if (view.one_target && one_target * 4 >= decisions_.size() &&
-        decisions_.size() >= 8) {
-      return false;
-    }
-    return loads * 2 >= decisions_.size();
-  }
-
   void JudgePath(size_t path) {
     v1::PathPrediction& result = Path(path);
     if (NeededKernelMissing(path)) return;
-    const Tally tally = Count(path);
-    const uint32_t loads = tally.native + tally.jit;
-    if (loads == 0 || tally.unknown > loads) {
+    const Tally& tally = decisions_->tally(path);
+    if (tally.loads() == 0 || tally.unknown > tally.loads()) {
       NothingLoads(path, tally);
     } else if (path == kPtxJit) {
       result.set_outcome(tally.jit > 0 ? v1::OUTCOME_JIT : v1::OUTCOME_NATIVE);
@@ -361,15 +73,16 @@ class FileJudge {
 
   bool NeededKernelMissing(size_t path) {
     for (const std::string& needed : options_.needed_kernels) {
-      for (uint32_t kernel = 0; kernel < kernels_.size(); ++kernel) {
+      for (uint32_t kernel = 0; kernel < decisions_->kernels().size();
+           ++kernel) {
         if (file_.kernel_names[kernel] != needed) continue;
-        const Decision& decision = kernels_[kernel][path];
+        const Decision& decision = decisions_->kernels()[kernel][path];
         if (decision.loads()) continue;
         v1::PathPrediction& result = Path(path);
         result.set_outcome(decision.outcome);
         if (decision.outcome == v1::OUTCOME_UNKNOWN) {
           *result.add_reasons() = Explain(decision, path);
-          result.set_settled_by(RunIt());
+          result.set_settled_by(RunIt(file_, host_));
         } else {
           *result.add_reasons() =
               MakeReason("TP227",
@@ -389,25 +102,10 @@ class FileJudge {
   void NothingLoads(size_t path, const Tally& tally) {
     v1::PathPrediction& result = Path(path);
     const bool unknown = tally.unknown > 0;
-    const v1::Outcome outcome =
-        unknown ? v1::OUTCOME_UNKNOWN : v1::OUTCOME_FAILS;
-    std::map<std::pair<Cause, uint32_t>, std::pair<uint32_t, const Decision*>>
-        votes;
-    const Decision* most = nullptr;
-    uint32_t best = 0;
-    for (const Decisions& decisions : decisions_) {
-      const Decision& decision = decisions[path];
-      if (decision.outcome != outcome) continue;
-      auto& [count, first] = votes[{decision.cause, decision.cuda_error}];
-      if (count == 0) first = &decision;
-      if (++count > best) {
-        best = count;
-        most = first;
-      }
-    }
-    result.set_outcome(outcome);
-    *result.add_reasons() = Explain(*most, path);
-    if (unknown) result.set_settled_by(SettledBy(*most));
+    result.set_outcome(unknown ? v1::OUTCOME_UNKNOWN : v1::OUTCOME_FAILS);
+    const Decision& decision = *decisions_->Commonest(path, result.outcome());
+    *result.add_reasons() = Explain(decision, path);
+    if (unknown) result.set_settled_by(SettledBy(decision));
   }
 
   std::string SettledBy(const Decision& decision) const {
@@ -418,7 +116,7 @@ class FileJudge {
         return "twinpath check on the host: the probe measures the PTX ISA "
                "ceiling";
       default:
-        return RunIt();
+        return RunIt(file_, host_);
     }
   }
 
@@ -491,21 +189,23 @@ class FileJudge {
   // "sm_90 x 221, sm_90a x 1376" of the images chosen with an outcome.
   std::string Chosen(size_t path, v1::Outcome outcome) const {
     std::map<std::string, uint32_t> counts;
-    for (const Decisions& decisions : decisions_) {
+    for (const Decisions& decisions : decisions_->fatbins()) {
       const Decision& decision = decisions[path];
       if (decision.outcome != outcome) continue;
       ++counts[TargetName(decision.image->kind, decision.image->target)];
     }
     std::vector<std::string> parts;
     for (const auto& [name, count] : counts) {
-      parts.push_back(
-          decisions_.size() == 1 ? name : absl::StrCat(name, " x ", count));
+      parts.push_back(decisions_->fatbins().size() == 1
+                          ? name
+                          : absl::StrCat(name, " x ", count));
     }
     return absl::StrJoin(parts, ", ");
   }
 
   bool AnyChosenRelocatable(size_t path, v1::Outcome outcome) const {
-    return std::any_of(decisions_.begin(), decisions_.end(),
+    return std::any_of(decisions_->fatbins().begin(),
+                       decisions_->fatbins().end(),
                        [&](const Decisions& decisions) {
                          return decisions[path].outcome == outcome &&
                                 decisions[path].image->relocatable();
@@ -520,9 +220,9 @@ class FileJudge {
           tally.native == 0
               ? absl::StrCat(Chosen(path, v1::OUTCOME_JIT), " is compiled for ",
                              DeviceName(host_))
-              : absl::StrCat(tally.jit_needed, " of ", decisions_.size(),
-                             " fatbins have no machine code for ",
-                             DeviceName(host_)),
+              : absl::StrCat(
+                    tally.jit_needed, " of ", decisions_->fatbins().size(),
+                    " fatbins have no machine code for ", DeviceName(host_)),
           absl::StrCat("add ", MachineCodeFlag(host_.device, tables_)));
     }
     if (tally.native > 0) {
@@ -547,12 +247,13 @@ class FileJudge {
       }
     }
     if (tally.gaps > 0) {
-      const std::string counts = absl::StrCat(
-          tally.gaps, " of ", decisions_.size(), " fatbins have nothing ",
-          path == kPtxJit   ? "to compile "
-          : path == kNative ? "native "
-                            : "",
-          "for ", DeviceName(host_));
+      const std::string counts =
+          absl::StrCat(tally.gaps, " of ", decisions_->fatbins().size(),
+                       " fatbins have nothing ",
+                       path == kPtxJit   ? "to compile "
+                       : path == kNative ? "native "
+                                         : "",
+                       "for ", DeviceName(host_));
       *result.add_reasons() =
           MakeReason(tally.holes > 0 && path != kPtxJit ? "TP221" : "TP220",
                      tally.holes > 0 && path != kPtxJit
@@ -568,9 +269,10 @@ class FileJudge {
   }
 
   uint64_t FirstHoleOffset(size_t path) const {
-    for (uint32_t i = 0; i < decisions_.size(); ++i) {
-      if (!decisions_[i][path].loads() &&
-          decisions_[i][path].outcome == v1::OUTCOME_FAILS && IsHole(i, path)) {
+    for (uint32_t i = 0; i < decisions_->fatbins().size(); ++i) {
+      if (!decisions_->fatbins()[i][path].loads() &&
+          decisions_->fatbins()[i][path].outcome == v1::OUTCOME_FAILS &&
+          decisions_->IsHole(i, path)) {
         return file_.fatbins[i].offset;
       }
     }
@@ -579,10 +281,11 @@ class FileJudge {
 
   void DescribeUnknownPart(size_t path, const Tally& tally) {
     if (tally.unknown == 0) return;
-    for (const Decisions& decisions : decisions_) {
+    for (const Decisions& decisions : decisions_->fatbins()) {
       if (decisions[path].outcome != v1::OUTCOME_UNKNOWN) continue;
       v1::Reason reason = Explain(decisions[path], path);
-      reason.set_detail(absl::StrCat(tally.unknown, " of ", decisions_.size(),
+      reason.set_detail(absl::StrCat(tally.unknown, " of ",
+                                     decisions_->fatbins().size(),
                                      " fatbins: ", reason.detail()));
       *Path(path).add_reasons() = std::move(reason);
       return;
@@ -596,24 +299,24 @@ class FileJudge {
                       result.outcome() == v1::OUTCOME_JIT;
     if (file_.vendor && path == kPtxJit && (!runs || tally.gaps > 0)) {
       *result.add_reasons() = MakeReason(
-          "TP222", absl::StrCat(tally.jit, " of ", decisions_.size(),
+          "TP222", absl::StrCat(tally.jit, " of ", decisions_->fatbins().size(),
                                 " fatbins have PTX for ", DeviceName(host_)));
     }
     if (file_.report->runtime_compilers_size() > 0) {
-      *result.add_reasons() = MakeReason("TP214", CompilerText());
+      *result.add_reasons() = MakeReason("TP214", CompilerText(file_));
     }
     if (file_.report->problems_size() > 0) {
       // What was not read may be what is missing.
       if (result.outcome() == v1::OUTCOME_FAILS) {
         result.set_outcome(v1::OUTCOME_UNKNOWN);
-        result.set_settled_by(RunIt());
-        v1::Reason first =
-            MakeReason("TP232", ProblemText("the file was not read whole"));
+        result.set_settled_by(RunIt(file_, host_));
+        v1::Reason first = MakeReason(
+            "TP232", ProblemText(file_, "the file was not read whole"));
         result.mutable_reasons()->Add(std::move(first));
         result.mutable_reasons()->SwapElements(0, result.reasons_size() - 1);
       } else {
-        *result.add_reasons() =
-            MakeReason("TP232", ProblemText("the file was not read whole"));
+        *result.add_reasons() = MakeReason(
+            "TP232", ProblemText(file_, "the file was not read whole"));
       }
     }
     if (path != kPlain) return;
@@ -638,20 +341,22 @@ class FileJudge {
     // A file with nothing for this GPU has no gaps: it fails.
     const v1::Outcome outcome = Path(kPlain).outcome();
     if (outcome != v1::OUTCOME_NATIVE && outcome != v1::OUTCOME_JIT) return;
-    for (uint32_t i = 0; i < decisions_.size(); ++i) {
-      if (decisions_[i][kPlain].outcome != v1::OUTCOME_FAILS) continue;
+    for (uint32_t i = 0; i < decisions_->fatbins().size(); ++i) {
+      if (decisions_->fatbins()[i][kPlain].outcome != v1::OUTCOME_FAILS)
+        continue;
       v1::Gap* gap = prediction_.add_gaps();
       gap->set_fatbin(file_.fatbins[i].index);
-      gap->set_kind(IsHole(i, kPlain) ? v1::GAP_KIND_HOLE
-                                      : v1::GAP_KIND_SPECIALISED);
+      gap->set_kind(decisions_->IsHole(i, kPlain) ? v1::GAP_KIND_HOLE
+                                                  : v1::GAP_KIND_SPECIALISED);
     }
   }
 
   void ListKernels() {
-    for (uint32_t kernel = 0; kernel < kernels_.size(); ++kernel) {
+    for (uint32_t kernel = 0; kernel < decisions_->kernels().size(); ++kernel) {
       bool differs = options_.all_kernels;
       for (size_t path = 0; path < 3; ++path) {
-        differs |= kernels_[kernel][path].outcome != Path(path).outcome();
+        differs |=
+            decisions_->kernels()[kernel][path].outcome != Path(path).outcome();
       }
       if (!differs) continue;
       if (!options_.all_kernels &&
@@ -661,7 +366,7 @@ class FileJudge {
       }
       v1::KernelPrediction* listed = prediction_.add_kernels();
       listed->set_kernel(std::string(file_.kernel_names[kernel]));
-      AddPaths(kernels_[kernel], *listed->mutable_paths());
+      AddPaths(decisions_->kernels()[kernel], *listed->mutable_paths());
     }
   }
 
@@ -703,8 +408,7 @@ class FileJudge {
   const HostView& host_;
   const Tables& tables_;
   const PredictOptions& options_;
-  std::vector<Decisions> decisions_;
-  std::vector<Decisions> kernels_;
+  std::optional<FileDecisions> decisions_;
   v1::FilePrediction prediction_;
 };
 

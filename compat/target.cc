@@ -139,12 +139,13 @@ std::string CapabilityName(uint32_t number) {
 }
 
 Fit SassFits(const v1::Target& target, uint32_t device, const Tables& tables) {
-  const uint32_t number = target.number();
-  // An old name of the device's silicon: the code was made for it, but nobody
-  // promises that the label is taken.
-  if (number != device && PresentNumber(number, tables) == device &&
-      target.suffix() != v1::TARGET_SUFFIX_UNSPECIFIED) {
-    return Fit::kTegraUnpromised;
+  uint32_t number = target.number();
+  if (number != device) {
+    const uint32_t present = PresentNumber(number, tables);
+    // An old name of the device's silicon: the code was made for it, but
+    // nobody promises that the label is taken.
+    if (present != number && present == device) return Fit::kTegraUnpromised;
+    number = present;
   }
   const bool base_fits = number / 10 == device / 10 && number <= device;
   if (const auto by_suffix =
