@@ -116,6 +116,9 @@ class Builder {
     CLI::App* sub = parent.add_subcommand(name, description);
     sub->formatter(parent.get_formatter());
     sub->fallthrough();
+    sub->footer(
+        "--format, --coordinator and other options of every command: "
+        "twinpath --help");
     return sub;
   }
 

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/reason.h"
 #include "base/text.h"
 #include "cli/reason_view.h"
@@ -117,6 +119,31 @@ std::string GpuText(const v1::Cell& cell) {
   return out;
 }
 
+// That there is no complete result, or no proof, follows from a reason that
+// says why, and is not repeated beside it.
+void DropBookkeeping(std::vector<v1::Reason>* reasons) {
+  const auto is_bookkeeping = [](const v1::Reason& reason) {
+    return reason.code() == "TP411" || reason.code() == "TP418";
+  };
+  if (std::all_of(reasons->begin(), reasons->end(), is_bookkeeping)) return;
+  reasons->erase(
+      std::remove_if(reasons->begin(), reasons->end(), is_bookkeeping),
+      reasons->end());
+}
+
+// Whether a cell's own verdict says the same.
+bool SaidByCell(const v1::Sweep& sweep, const v1::Finding& finding) {
+  for (const v1::Cell& cell : sweep.cells()) {
+    for (const v1::Reason& reason : cell.verdict().reasons()) {
+      if (reason.code() == finding.reason().code() &&
+          reason.detail() == finding.reason().detail()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 std::string CodeAndName(const v1::Reason& reason) {
   const ReasonInfo* info = FindReason(reason.code());
   return info == nullptr ? reason.code()
@@ -208,7 +235,7 @@ CellView ViewCell(const v1::Cell& cell, const v1::Entry& entry,
   } else if (cell.verdict().kind() == v1::VERDICT_KIND_FAIL) {
     sign = "x ";
     style = Style::kBad;
-  } else if (cell.simulated()) {
+  } else if (cell.simulated() && cell.state() == v1::CELL_STATE_DONE) {
     sign = "~ ";
     style = Style::kDim;
   }
@@ -379,6 +406,7 @@ std::string RenderReasons(const v1::Sweep& sweep, const ViewOptions& options) {
       if (compat::SeverityOf(reason) == v1::SEVERITY_NOTE) continue;
       reasons.push_back(reason);
     }
+    DropBookkeeping(&reasons);
     if (reasons.empty()) continue;
     const std::string key =
         absl::StrCat(cell.entry(), "\n", key_of(kind, reasons));
@@ -425,7 +453,8 @@ std::string RenderFindings(const v1::Sweep& sweep, const ViewOptions& options) {
   std::string out;
   for (const v1::Finding& finding : sweep.findings()) {
     // A cell's own reasons stand under the matrix already.
-    if (finding.scope() == v1::FINDING_SCOPE_CELL && !finding.mismatch()) {
+    if (!finding.mismatch() && (finding.scope() == v1::FINDING_SCOPE_CELL ||
+                                SaidByCell(sweep, finding))) {
       continue;
     }
     if (finding.reason().code() == "TP411") continue;
@@ -465,7 +494,9 @@ std::string RenderFindings(const v1::Sweep& sweep, const ViewOptions& options) {
   if (!sweep.missing_hosts().empty()) {
     absl::StrAppend(
         &out, Paint("missing", Style::kWarn, options.color), " ",
-        sweep.missing_hosts_size(), " host(s) gave no complete answer: ",
+        sweep.missing_hosts_size(),
+        sweep.missing_hosts_size() == 1 ? " host" : " hosts",
+        " gave no complete answer: ",
         GroupHosts({sweep.missing_hosts().begin(), sweep.missing_hosts().end()},
                    16),
         "\n");
@@ -474,17 +505,17 @@ std::string RenderFindings(const v1::Sweep& sweep, const ViewOptions& options) {
 }
 
 std::string RenderVerdict(const v1::Sweep& sweep, const ViewOptions& options) {
+  const size_t width = static_cast<size_t>(std::max(options.width, 40)) - 2;
   std::string out =
       absl::StrCat("verdict: ",
                    Paint(VerdictWord(sweep.verdict().kind()),
                          VerdictStyle(sweep.verdict().kind()), options.color),
                    "\n");
-  if (!sweep.verdict().statement().empty()) {
-    absl::StrAppend(
-        &out, "  ",
-        Wrap(Printable(sweep.verdict().statement()),
-             static_cast<size_t>(std::max(options.width, 40)) - 2, 2),
-        "\n");
+  for (absl::string_view line :
+       absl::StrSplit(sweep.verdict().statement(), '\n', absl::SkipEmpty())) {
+    // The word stands above already.
+    if (absl::StartsWith(line, "verdict: ")) continue;
+    absl::StrAppend(&out, "  ", Wrap(Printable(line), width, 6), "\n");
   }
   // One line a code: the particulars stand above.
   std::map<std::string, std::pair<size_t, std::string>> codes;
@@ -498,6 +529,7 @@ std::string RenderVerdict(const v1::Sweep& sweep, const ViewOptions& options) {
     }
     ++at->second.first;
   }
+  if (!order.empty()) out += "reasons:\n";
   for (const std::string& code : order) {
     v1::Reason reason;
     reason.set_code(code);
@@ -505,10 +537,7 @@ std::string RenderVerdict(const v1::Sweep& sweep, const ViewOptions& options) {
     std::string line =
         absl::StrCat(CodeAndName(reason), ": ", Printable(detail));
     if (count > 1) absl::StrAppend(&line, " (and ", count - 1, " more)");
-    absl::StrAppend(
-        &out, "  ",
-        Wrap(line, static_cast<size_t>(std::max(options.width, 40)) - 2, 4),
-        "\n");
+    absl::StrAppend(&out, "  ", Wrap(line, width, 6), "\n");
   }
   return out;
 }

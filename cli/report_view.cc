@@ -52,6 +52,10 @@ absl::string_view CompressionText(v1::Compression compression) {
   }
 }
 
+std::string Plural(uint64_t count, absl::string_view word) {
+  return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
+}
+
 template <typename List>
 std::string JoinBytes(const List& list, absl::string_view separator) {
   std::vector<std::string> parts;
@@ -217,12 +221,14 @@ std::string RenderFileSummary(const v1::FileReport& report,
   if (report.fatbins().empty()) {
     code = "no device code";
   } else {
-    code = absl::StrCat(
-        report.fatbins_size(), " fatbin", report.fatbins_size() == 1 ? "" : "s",
-        FatbinCounts(report), ", ", inspect::CountImages(report), " images");
+    code = absl::StrCat(report.fatbins_size(), " fatbin",
+                        report.fatbins_size() == 1 ? "" : "s",
+                        FatbinCounts(report), ", ",
+                        Plural(inspect::CountImages(report), "image"));
     if (report.kernels_read()) {
-      absl::StrAppend(&code, ", ", inspect::CoverKernels({&report}).size(),
-                      " kernels");
+      absl::StrAppend(
+          &code, ", ",
+          Plural(inspect::CoverKernels({&report}).size(), "kernel"));
     }
   }
   AppendField("code", code, options, &out);

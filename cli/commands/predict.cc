@@ -31,8 +31,9 @@ absl::StatusOr<std::vector<v1::HostFacts>> Hosts(
   std::vector<v1::HostFacts> hosts;
   std::vector<std::string> names = options.hosts;
   if (options.matrix) {
-    TWINPATH_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+    TWINPATH_ASSIGN_OR_RETURN(std::vector<std::string> all,
                               compat::ListProfiles());
+    std::sort(all.begin(), all.end());
     names.insert(names.end(), all.begin(), all.end());
   }
   for (const std::string& name : names) {
