@@ -1,5 +1,6 @@
-// Dispatch: which cell may start where, and what a result does to its cell. Pure
-// rules over one transaction of the store; sessions and gRPC are elsewhere.
+// Dispatch: which cell may start where, and what a result does to its cell.
+// Pure rules over one transaction of the store; sessions and gRPC are
+// elsewhere.
 //
 // The rules:
 //  - A cell belongs to one host GPU; a lease is permission to start it before
@@ -96,8 +97,7 @@ class Dispatcher {
                           ChangedSweeps& changed) const;
 
   // The agent gives an unstarted lease back.
-  absl::Status Refused(StoreTransaction& transaction,
-                       absl::string_view host_id,
+  absl::Status Refused(StoreTransaction& transaction, absl::string_view host_id,
                        const v1::LeaseRefusal& refusal, absl::Time now,
                        ChangedSweeps& changed) const;
 
@@ -121,7 +121,9 @@ class Dispatcher {
 
  private:
   // Behind a restart leases live on for one full lease time.
-  absl::Time LeaseEnd(absl::Time now) const { return now + options_.lease_time; }
+  absl::Time LeaseEnd(absl::Time now) const {
+    return now + options_.lease_time;
+  }
 
   const DispatchOptions options_;
   const Model& model_;

@@ -20,9 +20,9 @@ constexpr size_t kMaxLabelBytes = 320;
 
 absl::Status CheckEnrolRequest(const v1::EnrolRequest& request) {
   if (!IsPlainName(request.host_name())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "host name '", Printable(request.host_name()),
-        "': 1 to 64 letters, digits, '.', '_', '-' are allowed"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("host name '", Printable(request.host_name()),
+                     "': 1 to 64 letters, digits, '.', '_', '-' are allowed"));
   }
   if (request.machine_id().empty() || request.machine_id().size() > 128) {
     return absl::InvalidArgumentError("machine id: 1 to 128 bytes");
@@ -68,8 +68,8 @@ bool ConstantTimeEqual(absl::string_view a, absl::string_view b) {
   volatile unsigned char difference = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     difference = static_cast<unsigned char>(
-        difference | (static_cast<unsigned char>(a[i]) ^
-                      static_cast<unsigned char>(b[i])));
+        difference |
+        (static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i])));
   }
   return difference == 0;
 }
@@ -122,11 +122,10 @@ absl::StatusOr<v1::EnrolResponse> Enrolment::Enrol(
   const std::set<std::string> sorted(request.labels().begin(),
                                      request.labels().end());
   const std::vector<std::string> labels(sorted.begin(), sorted.end());
-  TWINPATH_RETURN_IF_ERROR(store_.Write(
-      [&](StoreTransaction& transaction) -> absl::Status {
+  TWINPATH_RETURN_IF_ERROR(
+      store_.Write([&](StoreTransaction& transaction) -> absl::Status {
         // The token first: without one nobody learns which names exist.
-        TWINPATH_RETURN_IF_ERROR(
-            transaction.UseJoinToken(token, store_.Now()));
+        TWINPATH_RETURN_IF_ERROR(transaction.UseJoinToken(token, store_.Now()));
         const absl::StatusOr<HostRow> known =
             transaction.FindHost(request.host_name());
         if (known.ok()) {
@@ -136,10 +135,10 @@ absl::StatusOr<v1::EnrolResponse> Enrolment::Enrol(
                 " belongs to another machine; choose another name"));
           }
           if (known->simulated != request.simulated()) {
-            return absl::AlreadyExistsError(absl::StrCat(
-                "host ", request.host_name(), " is ",
-                known->simulated ? "simulated" : "real",
-                " and stays so; choose another name"));
+            return absl::AlreadyExistsError(
+                absl::StrCat("host ", request.host_name(), " is ",
+                             known->simulated ? "simulated" : "real",
+                             " and stays so; choose another name"));
           }
           response.set_host_id(known->id);
           return transaction.ReplaceHostSecret(known->id, secret, labels);

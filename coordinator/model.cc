@@ -11,6 +11,7 @@
 #include "inspect/manifest.h"
 #include "verdict/judge.h"
 #include "verdict/results_equal.h"
+#include "verdict/statement.h"
 
 namespace twinpath::coordinator {
 
@@ -22,21 +23,20 @@ absl::StatusOr<Model> DefaultModel() {
   model.artifact_digest = inspect::ArtifactDigest;
   model.inspect = [](const v1::Artifact& artifact, const BlobPath& path_of) {
     inspect::InspectOptions options;
-    // The blob's digest is its name.
     options.digest = true;
     return inspect::InspectArtifact(artifact, path_of, options);
   };
   model.predictor = [tables](const v1::ArtifactReport& report) {
     const auto predictor = std::make_shared<compat::Predictor>(report);
     return [predictor, tables](const v1::Entry& entry,
-                               const v1::HostFacts& facts,
-                               const v1::Gpu& gpu) {
+                               const v1::HostFacts& facts, const v1::Gpu& gpu) {
       return predictor->PredictEntry(entry, facts, gpu, *tables);
     };
   };
   model.conditions = compat::ConditionsOf;
   model.host_class = compat::ClassOf;
   model.judge = verdict::JudgeSweep;
+  model.statement = verdict::StatementOf;
   model.results_equal = [](const v1::CellResult& a, const v1::CellResult& b,
                            const v1::Entry& entry) {
     return verdict::ResultsEqual(a, b, &entry);

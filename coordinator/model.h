@@ -44,6 +44,8 @@ struct Model {
   // 64 hexadecimal characters.
   std::function<std::string(const v1::HostFacts&)> host_class;
   std::function<void(v1::Sweep&, const v1::ArtifactReport&)> judge;
+  // The exact statement of a judged sweep.
+  std::function<std::string(const v1::Sweep&)> statement;
   std::function<bool(const v1::CellResult&, const v1::CellResult&,
                      const v1::Entry&)>
       results_equal;

@@ -8,13 +8,16 @@ WorkerPool::WorkerPool(int threads, size_t max_queue) : max_queue_(max_queue) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { Stop(); }
+
+void WorkerPool::Stop() {
   {
     MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 bool WorkerPool::Run(std::function<void()> work) {

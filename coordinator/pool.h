@@ -17,7 +17,7 @@ namespace twinpath::coordinator {
 class WorkerPool {
  public:
   WorkerPool(int threads, size_t max_queue);
-  // Runs what is queued, then ends.
+  // As Stop().
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -25,6 +25,8 @@ class WorkerPool {
   // Queues work. Returns false, without running it, when the queue is full or
   // the pool is ending.
   bool Run(std::function<void()> work);
+  // Takes no more work, runs what is queued, ends the threads.
+  void Stop();
 
  private:
   void Loop();

@@ -20,6 +20,7 @@ int64_t Before(int64_t before) {
 absl::Status ReadHostName(const SqliteQuery& query, HostName& row) {
   row.id = query.GetBytes(0);
   row.name = query.GetBytes(1);
+  row.conditions = query.GetBytes(2);
   return absl::OkStatus();
 }
 
@@ -134,7 +135,8 @@ absl::StatusOr<std::vector<HostRow>> SqliteTransaction::ListHosts(
 }
 
 absl::StatusOr<std::vector<HostName>> SqliteTransaction::ListHostNames() const {
-  SqliteQuery query = db_.Prepare("SELECT id, name FROM hosts ORDER BY name");
+  SqliteQuery query =
+      db_.Prepare("SELECT id, name, conditions FROM hosts ORDER BY name");
   return ReadAll<HostName>(query, ReadHostName);
 }
 

@@ -66,9 +66,12 @@ struct HostRow {
   absl::Time facts_received = NoTime();
 };
 
+// A host in short, for listing a whole fleet.
 struct HostName {
   std::string id;
   std::string name;
+  // As in HostRow.
+  std::string conditions;
 };
 
 struct ArtifactRow {
@@ -139,7 +142,7 @@ class StoreView {
   // Hosts by name, behind `after_name` ("" from the start), at most `limit`.
   virtual absl::StatusOr<std::vector<HostRow>> ListHosts(
       absl::string_view after_name, int64_t limit) const = 0;
-  // All ids and names, by name.
+  // All hosts in short, by name.
   virtual absl::StatusOr<std::vector<HostName>> ListHostNames() const = 0;
 
   virtual absl::StatusOr<ArtifactRow> GetArtifact(
