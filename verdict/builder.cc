@@ -26,11 +26,6 @@ void Append(const std::vector<v1::Reason>& reasons, v1::Verdict& verdict) {
   }
 }
 
-bool IsMismatch(const v1::Reason& reason) {
-  return reason.code() == "TP401" || reason.code() == "TP402" ||
-         reason.code() == "TP403" || reason.code() == "TP405";
-}
-
 }  // namespace
 
 void VerdictBuilder::Fail(v1::Reason reason) {
@@ -74,7 +69,6 @@ v1::Verdict VerdictBuilder::Build(bool strict,
 std::vector<v1::Finding> VerdictBuilder::Findings(const v1::Cell& cell) const {
   std::vector<v1::Finding> findings;
   const auto add = [&](const v1::Reason& reason, v1::Severity severity) {
-    if (IsMismatch(reason)) return;
     v1::Finding finding = CellFinding(cell, reason, severity, false);
     // A missing host and a host's own faults are about the host.
     if (reason.code() == "TP411" || absl::StartsWith(reason.code(), "TP1")) {

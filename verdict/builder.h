@@ -30,7 +30,7 @@ class VerdictBuilder {
 
   // The reasons as findings on one cell, with the severity they had here: a
   // failure ERROR, a warning WARNING, a missing piece what its code says. Notes
-  // are left out, and so are the codes of mismatches: compare has made those.
+  // are left out.
   std::vector<v1::Finding> Findings(const v1::Cell& cell) const;
 
  private:

@@ -10,15 +10,24 @@
 namespace twinpath::verdict {
 namespace {
 
-// The kernel did not run for want of resources: 701 for a launch, 720 for a
-// cooperative one.
-bool IsRefusedLaunch(uint32_t error) { return error == 701 || error == 720; }
+// Calls that start a kernel; whatever they return but 0, it did not start.
+bool IsLaunchCall(absl::string_view call) {
+  return absl::StartsWith(call, "cuLaunch") ||
+         absl::StartsWith(call, "cuGraphLaunch");
+}
 
 // Calls that bring code in; a library may offer the driver several images.
 bool IsLoadCall(absl::string_view call) {
   return absl::StrContains(call, "ModuleLoad") ||
          absl::StrContains(call, "LibraryLoad") ||
          absl::StartsWith(call, "cuLink");
+}
+
+// Failures on the way to code that a program may expect and handle: relocatable
+// code that cannot be linked, a kernel that is asked for by name.
+bool IsMildFailure(const compat::CudaErrorSeen& seen) {
+  return seen.code == 225 || seen.code == 300 ||
+         (seen.code == 500 && absl::StartsWith(seen.call, "cuLibraryGet"));
 }
 
 }  // namespace
@@ -78,12 +87,14 @@ bool IsSameError(uint32_t a, uint32_t b) {
 std::optional<LogFailure> FindFailure(absl::string_view log) {
   std::optional<LogFailure> load;
   for (const compat::CudaErrorSeen& seen : compat::ErrorsInDriverLog(log)) {
-    if (!IsLoadError(seen.code) && !IsExecutionError(seen.code) &&
-        !IsRefusedLaunch(seen.code)) {
+    const bool mild = IsMildFailure(seen);
+    if (!IsLaunchCall(seen.call) && !IsLoadError(seen.code) &&
+        !IsExecutionError(seen.code) && !mild) {
       continue;
     }
     LogFailure failure;
-    failure.launch = !IsLoadCall(seen.call);
+    failure.launch =
+        IsLaunchCall(seen.call) || (!IsLoadCall(seen.call) && !mild);
     failure.cuda_error = seen.code;
     failure.call = seen.call;
     failure.kernel = seen.kernel;

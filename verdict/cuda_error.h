@@ -33,8 +33,8 @@ bool IsTransientError(uint32_t error);
 bool IsSameError(uint32_t a, uint32_t b);
 
 struct LogFailure {
-  // A kernel was looked up, launched or died running. False: a module or
-  // library was loaded or linked, which programs may try and go on.
+  // A kernel was launched, looked up for a launch, or died running. False: code
+  // was loaded, linked or asked for by name, which programs may try and go on.
   bool launch = false;
   uint32_t cuda_error = 0;
   // Driver call, "cuLibraryGetKernel".

@@ -200,9 +200,12 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
     return builder;
   }
   if (cell.cell->gpu_uuid().empty()) {
+    // Which of the host's faults it is comes first.
+    for (const v1::Reason& problem : cell.cell->result().problems()) {
+      builder.Inconclusive(problem);
+    }
     builder.Inconclusive(
         compat::MakeReason("TP318", "the host has no usable GPU"));
-    if (!cell.answered) JudgeUnanswered(*cell.cell, ended, builder);
     return builder;
   }
   if (!cell.answered) {

@@ -166,10 +166,18 @@ void JudgeSweep(v1::Sweep& sweep, const v1::ArtifactReport& report) {
       if (cell != index.end()) Apply(finding, builders[cell->second]);
     }
   }
+  // What comparing has found is not found again in the cell's own reasons.
+  std::set<std::pair<std::string, std::string>> known;
+  for (const v1::Finding& finding : mismatches) {
+    for (const std::string& id : finding.cell_ids()) {
+      known.emplace(finding.reason().code(), id);
+    }
+  }
   std::vector<v1::Finding> findings = std::move(mismatches);
   for (size_t i = 0; i < cells.size(); ++i) {
     v1::Cell& cell = *sweep.mutable_cells(static_cast<int>(i));
     for (v1::Finding& finding : builders[i].Findings(cell)) {
+      if (known.contains({finding.reason().code(), cell.id()})) continue;
       findings.push_back(std::move(finding));
     }
     *cell.mutable_verdict() =

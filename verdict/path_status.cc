@@ -67,12 +67,22 @@ const v1::Reason* DecisiveError(const std::vector<v1::Reason>& reasons) {
   return nullptr;
 }
 
+// Codes that say how a run ended, as a diagnosis repeats them.
+bool IsEndingCode(absl::string_view code) {
+  return code == "TP302" || code == "TP303" || code == "TP304" ||
+         code == "TP305" || code == "TP306" || code == "TP310";
+}
+
 // Appends the run's own errors behind the reason that decides, labelled, each
 // code once.
 void AppendErrors(const Run& run, const std::vector<v1::Reason>& errors,
                   std::vector<v1::Reason>& reasons) {
   for (const v1::Reason& error : errors) {
-    if (FindCode(reasons, error.code()) != nullptr) continue;
+    // How the run ended is said here, with what was expected.
+    if (IsEndingCode(error.code()) ||
+        FindCode(reasons, error.code()) != nullptr) {
+      continue;
+    }
     v1::Reason copy = error;
     copy.set_detail(absl::StrCat(run.label, ": ", error.detail()));
     reasons.push_back(std::move(copy));
@@ -88,10 +98,11 @@ absl::string_view CodeOfProblem(absl::string_view problem) {
              : absl::string_view();
 }
 
-// Codes of a start that failed because of the program, not of the host.
+// Codes of a start that failed because of the program (or of another program in
+// its place), not because of the host.
 bool IsProgramFault(absl::string_view code) {
   return code == "TP208" || code == "TP209" || code == "TP231" ||
-         code == "TP312";
+         code == "TP312" || code == "TP405";
 }
 
 PathEvaluation NotStarted(const Run& run) {
@@ -107,6 +118,9 @@ PathEvaluation NotStarted(const Run& run) {
       }
     }
   }
+  // The runner's words for a program that this host's CPU cannot start.
+  const bool other_cpu = absl::StartsWith(problem, "exec format error");
+  if (code.empty() && other_cpu) code = "TP208";
   std::string detail = "could not be started";
   if (!problem.empty()) absl::StrAppend(&detail, ": ", problem);
   if (IsProgramFault(code)) {
@@ -179,13 +193,15 @@ PathEvaluation Failed(const Run& run, const OutputJudgement& output) {
   if (decisive != nullptr) AppendErrors(run, errors, reasons);
   switch (observation.ending()) {
     case v1::ENDING_TIMED_OUT:
-      if (FindCode(errors, "TP317") == nullptr && MayStillCompile(run)) {
+      if (absl::StartsWith(observation.problem(), "hung")) {
+        reasons.push_back(Make(run, "TP317", "survived SIGKILL in the driver"));
+      } else if (MayStillCompile(run)) {
         evaluation.status = PathStatus::kInconclusive;
         reasons.insert(reasons.begin(),
                        Make(run, "TP310",
                             "still running at the time limit; the driver may "
                             "have been compiling"));
-      } else if (FindCode(reasons, "TP304") == nullptr) {
+      } else {
         reasons.push_back(
             Make(run, "TP304", "did not end within its time limit"));
       }
@@ -196,8 +212,11 @@ PathEvaluation Failed(const Run& run, const OutputJudgement& output) {
         evaluation.status = PathStatus::kInconclusive;
         reasons.insert(
             reasons.begin(),
-            Make(run, "TP305", "was killed from outside (signal 9)"));
-      } else if (FindCode(reasons, "TP305") == nullptr) {
+            Make(run, "TP305",
+                 absl::StrCat("was killed from outside (signal 9)",
+                              observation.problem().empty() ? "" : ": ",
+                              observation.problem())));
+      } else {
         reasons.push_back(
             Make(run, "TP305",
                  absl::StrCat("ended by signal ", observation.signal())));
@@ -205,13 +224,11 @@ PathEvaluation Failed(const Run& run, const OutputJudgement& output) {
       break;
     default:
       if (observation.exit_code() != run.entry.expected_exit()) {
-        if (FindCode(reasons, "TP302") == nullptr) {
-          reasons.push_back(
-              Make(run, "TP302",
-                   absl::StrCat("exit code ", observation.exit_code(),
-                                ", expected ", run.entry.expected_exit())));
-        }
-      } else if (FindCode(reasons, "TP303") == nullptr) {
+        reasons.push_back(
+            Make(run, "TP302",
+                 absl::StrCat("exit code ", observation.exit_code(),
+                              ", expected ", run.entry.expected_exit())));
+      } else {
         reasons.push_back(Make(run, "TP303", output.why));
       }
   }
@@ -240,9 +257,10 @@ std::optional<PathEvaluation> CheckLog(const Run& run, bool output_verified) {
     if (!failure->kernel.empty()) {
       absl::StrAppend(&detail, " for kernel ", failure->kernel);
     }
-    return Evaluation(
-        failure->launch ? PathStatus::kFailed : PathStatus::kInconclusive,
-        Make(run, "TP308", detail, failure->cuda_error));
+    const bool failed =
+        failure->launch && !IsTransientError(failure->cuda_error);
+    return Evaluation(failed ? PathStatus::kFailed : PathStatus::kInconclusive,
+                      Make(run, "TP308", detail, failure->cuda_error));
   }
   if (IsCut(log)) {
     return Evaluation(

@@ -36,6 +36,28 @@ TEST(FindFailure, ALoadAloneIsALoad) {
   EXPECT_FALSE(failure->launch);
 }
 
+TEST(FindFailure, WhateverALaunchReturnsItDidNotStart) {
+  const auto failure = FindFailure(
+      "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernelEx\n");
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_TRUE(failure->launch);
+}
+
+TEST(FindFailure, AskingForAKernelMayFail) {
+  const auto failure = FindFailure(
+      "Returning 500 (CUDA_ERROR_NOT_FOUND) from cuLibraryGetKernel\n");
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_FALSE(failure->launch);
+}
+
+TEST(FindFailure, NamesTheKernel) {
+  const auto failure = FindFailure(
+      "Kernel (_Z5scalePfi) cannot be found in library 0x1\n"
+      "Returning 209 (CUDA_ERROR_NO_BINARY_FOR_GPU) from cuLibraryGetKernel\n");
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->kernel, "_Z5scalePfi");
+}
+
 // docs/gpu-runs.md: PyTorch writes harmless 201 lines at start.
 TEST(FindFailure, HarmlessErrorsDoNotCount) {
   EXPECT_FALSE(

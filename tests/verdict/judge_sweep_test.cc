@@ -160,6 +160,32 @@ TEST(JudgeSweep, ChangedFileOnTheHostFails) {
   EXPECT_THAT(Codes(sweep.cells(0).verdict()), Contains("TP405"));
 }
 
+// The agent looks at the files before each run and refuses to start others.
+TEST(JudgeSweep, ChangedFileThatTheAgentRefusedFailsToo) {
+  v1::Sweep sweep = GoodSweep(1);
+  for (v1::Observation& run :
+       *sweep.mutable_cells(0)->mutable_result()->mutable_observations()) {
+    run.set_ending(v1::ENDING_NOT_STARTED);
+    run.set_problem("TP405 check is not what was dispatched");
+  }
+  sweep = Judged(sweep);
+  EXPECT_EQ(sweep.verdict().kind(), v1::VERDICT_KIND_FAIL);
+  EXPECT_THAT(Codes(sweep), Contains("TP405"));
+}
+
+TEST(JudgeSweep, HostWithoutGpuSaysWhy) {
+  v1::Sweep sweep = GoodSweep(1);
+  v1::Cell& cell = *sweep.mutable_cells(0);
+  LoseResult(cell);
+  cell.clear_gpu_uuid();
+  v1::Reason& reason = *cell.mutable_result()->add_problems();
+  reason.set_code("TP106");
+  reason.set_detail("no GPU");
+  sweep = Judged(sweep);
+  EXPECT_EQ(sweep.verdict().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  EXPECT_THAT(Codes(sweep.cells(0).verdict()), ElementsAre("TP106", "TP318"));
+}
+
 TEST(JudgeSweep, TwoAnswersOfOneHostFail) {
   v1::Sweep sweep = GoodSweep(1);
   sweep.mutable_spec()

@@ -321,6 +321,44 @@ TEST(EvaluatePath, ProgramForAnotherCpuIs) {
   EXPECT_THAT(Codes(seen), ElementsAre("TP208", "TP306"));
 }
 
+TEST(EvaluatePath, TheRunnersWordsForAnotherCpuAreKnown) {
+  v1::CellResult result = GoodResult();
+  v1::Observation& run = RunOf(result, v1::PATH_NATIVE);
+  run.set_ending(v1::ENDING_NOT_STARTED);
+  run.set_problem(
+      "exec format error: check is built for aarch64, this host is x86-64");
+  const PathEvaluation seen =
+      EvaluatePath(GoodEntry(), v1::PATH_NATIVE, result);
+  EXPECT_EQ(seen.status, PathStatus::kFailed);
+  EXPECT_THAT(Codes(seen), ElementsAre("TP208", "TP306"));
+}
+
+TEST(EvaluatePath, HungProcessFailsAlsoWhileCompiling) {
+  v1::CellResult result = GoodResult();
+  v1::Observation& run = RunOf(result, v1::PATH_PTX_JIT);
+  run.set_ending(v1::ENDING_TIMED_OUT);
+  run.set_problem("hung: the process survived SIGKILL and was abandoned");
+  const PathEvaluation seen =
+      EvaluatePath(GoodEntry(), v1::PATH_PTX_JIT, result);
+  EXPECT_EQ(seen.status, PathStatus::kFailed);
+  EXPECT_THAT(Codes(seen), ElementsAre("TP317"));
+}
+
+TEST(EvaluatePath, FailedRunIsDiagnosedFromItsOwnLog) {
+  v1::CellResult result = GoodResult();
+  v1::Observation& run = RunOf(result, v1::PATH_NATIVE);
+  run.set_exit_code(1);
+  run.mutable_driver_log()->set_head(
+      "Returning 223 (CUDA_ERROR_JIT_COMPILATION_DISABLED) from "
+      "cuLibraryGetKernel\n");
+  run.mutable_driver_log()->set_total_bytes(run.driver_log().head().size());
+  const PathEvaluation seen =
+      EvaluatePath(GoodEntry(), v1::PATH_NATIVE, result);
+  EXPECT_EQ(seen.status, PathStatus::kFailed);
+  EXPECT_EQ(seen.cuda_error, 223u);
+  EXPECT_THAT(Codes(seen), ElementsAre("TP311", "TP302"));
+}
+
 TEST(EvaluatePath, SilentJitIsAWarningWhereMachineCodeWasPredicted) {
   v1::CellResult result = GoodResult();
   RunOf(result, v1::PATH_PLAIN).mutable_cache()->set_files(2);
