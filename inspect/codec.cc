@@ -143,7 +143,7 @@ class Lz4FrameCodec final : public Codec {
 };
 
 // Steps until `size` bytes are out, the stream ends or `in` is used up.
-absl::StatusOr<size_t> Pump(Codec& codec, absl::string_view in, char* out,
+absl::StatusOr<size_t> Pump(Codec& codec, absl::string_view& in, char* out,
                             size_t size, bool& finished) {
   size_t done = 0;
   finished = false;
@@ -155,6 +155,20 @@ absl::StatusOr<size_t> Pump(Codec& codec, absl::string_view in, char* out,
     if (got == 0 && in.size() == before) break;
   }
   return done;
+}
+
+// All expected bytes are out: only the stream's end mark may follow.
+absl::Status ExpectEnd(Codec& codec, absl::string_view in) {
+  char extra;
+  bool finished = false;
+  TWINPATH_ASSIGN_OR_RETURN(const size_t got,
+                            Pump(codec, in, &extra, 1, finished));
+  if (got > 0) {
+    return absl::DataLossError(
+        "the payload decodes to more bytes than its header says");
+  }
+  return finished ? absl::OkStatus()
+                  : absl::DataLossError("the payload's end is missing");
 }
 
 }  // namespace
@@ -226,10 +240,11 @@ absl::Status Decoder::DecodeAll(v1::Compression compression,
                          : static_cast<Codec&>(contexts_->lz4_frame);
       TWINPATH_RETURN_IF_ERROR(codec.Restart());
       bool finished = false;
+      absl::string_view rest = stored;
       TWINPATH_ASSIGN_OR_RETURN(const size_t got,
-                                Pump(codec, stored, to, expanded, finished));
+                                Pump(codec, rest, to, expanded, finished));
       if (got != expanded) return WrongLength(got, expanded);
-      return absl::OkStatus();
+      return finished ? absl::OkStatus() : ExpectEnd(codec, rest);
     }
     default:
       return absl::UnimplementedError("the payload's packing is not known");

@@ -287,6 +287,16 @@ void PayloadReader::ReadStreaming(const Payload& payload) {
     return;
   }
   ReadElf(**bytes, image);
+  // A claim that is too large shows only at the end.
+  char last;
+  if (const absl::Status status =
+          (*bytes)->ReadAt(payload.expanded - 1, 1, &last);
+      !status.ok()) {
+    image.clear_kernels();
+    image.set_kernels_read(false);
+    SetStatusProblem(image, status);
+    return;
+  }
   if (options_.image_digests) TakeDigest(**bytes, image);
 }
 

@@ -255,6 +255,12 @@ class Parser {
           Advance();
           return;
         }
+        if (token_.kind == TokenKind::kDirective && token_.text == "pragma") {
+          // Its ';' ends the pragma, not the kernel's head.
+          while (token_.kind != TokenKind::kEnd && !token_.Is(';')) Advance();
+          Advance();
+          continue;
+        }
         if (token_.kind == TokenKind::kDirective &&
             (token_.text == "maxntid" || token_.text == "reqntid")) {
           Advance();

@@ -1,0 +1,123 @@
+#include "inspect/codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/status_matchers.h"
+#include "tests/inspect/fatbin_builder.h"
+
+namespace twinpath::inspect {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Sample(size_t size) {
+  std::string text;
+  for (uint32_t i = 0; text.size() < size; ++i) {
+    absl::StrAppend(&text, "line ", i * 2654435761u, "\n");
+  }
+  text.resize(size);
+  return text;
+}
+
+class CodecTest : public ::testing::TestWithParam<v1::Compression> {
+ protected:
+  Decoder decoder_;
+  Buffer buffer_;
+};
+
+TEST_P(CodecTest, DecodesAll) {
+  const std::string plain = Sample(300'000);
+  const std::string packed = Pack(plain, GetParam());
+  ASSERT_THAT(decoder_.DecodeAll(GetParam(), packed, plain.size(), buffer_),
+              IsOk());
+  EXPECT_EQ(buffer_.view(), plain);
+}
+
+TEST_P(CodecTest, ALieAboutTheLengthIsDataLoss) {
+  const std::string plain = Sample(5000);
+  const std::string packed = Pack(plain, GetParam());
+  for (const uint64_t lie : {uint64_t{0}, uint64_t{1}, plain.size() - 1,
+                             plain.size() + 1, plain.size() * 7}) {
+    EXPECT_THAT(decoder_.DecodeAll(GetParam(), packed, lie, buffer_),
+                StatusIs(absl::StatusCode::kDataLoss))
+        << lie;
+    EXPECT_LE(buffer_.view().size(), lie);
+  }
+  ASSERT_THAT(decoder_.DecodeAll(GetParam(), packed, plain.size(), buffer_),
+              IsOk())
+      << "a decoder has to work again after an error";
+}
+
+TEST_P(CodecTest, CutPayloadIsDataLoss) {
+  const std::string plain = Sample(20'000);
+  const std::string packed = Pack(plain, GetParam());
+  for (size_t cut = 0; cut < packed.size(); cut += 97) {
+    EXPECT_THAT(decoder_.DecodeAll(GetParam(), packed.substr(0, cut),
+                                   plain.size(), buffer_),
+                StatusIs(absl::StatusCode::kDataLoss))
+        << cut;
+  }
+}
+
+TEST_P(CodecTest, DecodesAPrefixFromThePayloadsBeginning) {
+  const std::string plain = Sample(900'000);
+  const std::string packed = Pack(plain, GetParam());
+  const absl::StatusOr<std::string> prefix = decoder_.DecodePrefix(
+      GetParam(), absl::string_view(packed).substr(0, kPrefixStoredBytes), 64);
+  EXPECT_THAT(prefix, IsOkAndHolds(plain.substr(0, 64)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CodecTest,
+    ::testing::Values(v1::COMPRESSION_NONE, v1::COMPRESSION_ZLIB,
+                      v1::COMPRESSION_LZ4_BLOCK, v1::COMPRESSION_LZ4_FRAME,
+                      v1::COMPRESSION_ZSTD),
+    [](const auto& info) { return v1::Compression_Name(info.param); });
+
+class DecodingSourceTest : public ::testing::TestWithParam<v1::Compression> {};
+
+TEST_P(DecodingSourceTest, ReadsForwardAndBack) {
+  const std::string plain = Sample(5'000'000);
+  const std::string packed = Pack(plain, GetParam());
+  const MemorySource stored(packed);
+  auto source = DecodingSource::Open(GetParam(), stored, plain.size());
+  ASSERT_THAT(source, IsOk());
+  for (const uint64_t at : {0u, 10u, 1'048'570u, 4'000'000u, 3u, 2'500'000u}) {
+    std::string out(1000, '\0');
+    ASSERT_THAT((*source)->ReadAt(at, out.size(), out.data()), IsOk()) << at;
+    EXPECT_EQ(out, plain.substr(at, 1000)) << at;
+  }
+  char one;
+  EXPECT_THAT((*source)->ReadAt(plain.size(), 1, &one),
+              StatusIs(absl::StatusCode::kOutOfRange));
+}
+
+TEST_P(DecodingSourceTest, AStreamShorterThanItsClaimIsDataLoss) {
+  const std::string plain = Sample(10'000);
+  const std::string packed = Pack(plain, GetParam());
+  const MemorySource stored(packed);
+  auto source = DecodingSource::Open(GetParam(), stored, 1 << 20);
+  ASSERT_THAT(source, IsOk());
+  char one;
+  EXPECT_THAT((*source)->ReadAt(20'000, 1, &one),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("10000")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, DecodingSourceTest,
+                         ::testing::Values(v1::COMPRESSION_ZLIB,
+                                           v1::COMPRESSION_LZ4_FRAME,
+                                           v1::COMPRESSION_ZSTD),
+                         [](const auto& info) {
+                           return v1::Compression_Name(info.param);
+                         });
+
+TEST(Decoder, RefusesOpaquePayloads) {
+  Decoder decoder;
+  Buffer buffer;
+  EXPECT_THAT(decoder.DecodeAll(v1::COMPRESSION_OPAQUE, "abc", 3, buffer),
+              StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+}  // namespace
+}  // namespace twinpath::inspect

@@ -1,0 +1,196 @@
+// Counts over NVIDIA's own libraries of CUDA 13.0: fatbins, images, kernels.
+// The expected numbers are those of an independent walk of the same files,
+// kept in docs/inspect-survey.md. A library that is not installed, or is of
+// another release (known by its size), is skipped by name.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status_matchers.h"
+#include "inspect/inspect.h"
+#include "inspect/summary.h"
+
+namespace twinpath::inspect {
+namespace {
+
+constexpr uint64_t kNotSurveyed = ~uint64_t{0};
+
+struct Library {
+  const char* name;
+  uint64_t bytes;
+  int fatbins;
+  uint64_t images;
+  int wrappers;
+  // Wrappers that a fatbin answers to; all of them resolve.
+  // Images by kind: "sm", "compute", "lto".
+  uint64_t sass;
+  uint64_t ptx;
+  uint64_t lto;
+  // Kernels in machine code; kNotSurveyed: unknown.
+  uint64_t kernels;
+};
+
+// docs/inspect-survey.md, table "CUDA 13.0 libraries".
+constexpr Library kLibraries[] = {
+    {"libcublas.so.13", 54177976, 193, 1257, 193, 1069, 188, 0, 23178},
+    {"libcublasLt.so.13", 541595600, 3165, 6120, 2782, 5832, 288, 0, 45327},
+    {"libcudnn_adv.so.9", 109169104, 33, 241, -1, 231, 10, 0, 28126},
+    {"libcudnn_cnn.so.9", 4203904, 12, 82, -1, 72, 10, 0, kNotSurveyed},
+    {"libcudnn_ops.so.9", 39855888, 22, 154, -1, 132, 22, 0, kNotSurveyed},
+    {"libcudnn_engines_precompiled.so.9", 245391920, 1501, 4161, 1379, 4068, 93,
+     0, 56336},
+    {"libcudnn_engines_runtime_compiled.so.9", 29386400, 46, 299, -1, 258, 41,
+     0, kNotSurveyed},
+    {"libcufft.so.12", 286542352, 23984, 23984, 0, 3125, 8131, 12728, 3124},
+    {"libcusparse.so.12", 162565256, 168, 1513, 133, 1036, 273, 204, 40400},
+    {"libcusolver.so.12", 141152872, 226, 2277, 225, 2027, 250, 0, 26480},
+    {"libcusolverMg.so.12", 103956840, 103, 1047, -1, 920, 127, 0,
+     kNotSurveyed},
+    {"libnccl.so.2", 217995896, 143, 976, 143, 838, 138, 0, 830},
+    {"libcurand.so.10", 132698328, 11, 109, 10, 99, 10, 0, 2664},
+    {"libcudadevrt.a", 1024340, 1, 11, 0, 10, 1, 0, kNotSurveyed},
+    {"libcupti.so.13", 4152208, 3, 33, 0, 33, 0, 0, kNotSurveyed},
+    {"libcudart.so.13", 704288, 0, 0, 0, 0, 0, 0, 0},
+    {"libcudnn.so.9", 129240, 0, 0, 0, 0, 0, 0, 0},
+    {"libcudnn_graph.so.9", 4451728, 0, 0, 0, 0, 0, 0, 0},
+    {"libcudnn_heuristic.so.9", 60822040, 0, 0, 0, 0, 0, 0, 0},
+    {"libnvrtc.so.13", 109338064, 0, 0, 0, 0, 0, 0, 0},
+    {"libnvJitLink.so.13", 98806736, 0, 0, 0, 0, 0, 0, 0},
+    {"libnvvm.so.4", 63019680, 0, 0, 0, 0, 0, 0, 0},
+};
+
+// Path of an installed library; "" if there is none.
+std::string FindLibrary(const std::string& name) {
+  const char* home = std::getenv("CUDA_HOME");
+  for (const std::string& folder :
+       {std::string(home != nullptr ? home : "/usr/local/cuda") + "/lib64",
+        std::string("/usr/local/cuda/lib64"),
+        std::string("/usr/lib/x86_64-linux-gnu")}) {
+    const std::string path = JoinPath(folder, name);
+    struct stat status;
+    if (::stat(path.c_str(), &status) == 0) return path;
+  }
+  return "";
+}
+
+class LibrarySurvey : public ::testing::TestWithParam<Library> {
+ protected:
+  void SetUp() override {
+    const Library& library = GetParam();
+    path_ = FindLibrary(library.name);
+    if (path_.empty()) {
+      GTEST_SKIP() << library.name << " is not installed on this machine";
+    }
+    struct stat status;
+    ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+    if (static_cast<uint64_t>(status.st_size) != library.bytes) {
+      GTEST_SKIP() << path_ << " has " << status.st_size
+                   << " bytes, the file surveyed " << library.bytes
+                   << ": another release";
+    }
+  }
+  v1::FileReport Inspect(bool kernels) {
+    absl::StatusOr<UniqueFd> fd = OpenRegularFile(path_);
+    EXPECT_THAT(fd, IsOk());
+    absl::StatusOr<v1::FileReport> report = InspectDescriptor(
+        fd->get(), GetParam().name, {.kernels = kernels, .digest = false});
+    EXPECT_THAT(report, IsOk());
+    return *std::move(report);
+  }
+  std::string path_;
+};
+
+TEST_P(LibrarySurvey, ListsEveryFatbinAndImage) {
+  const Library& library = GetParam();
+  const v1::FileReport report = Inspect(false);
+  EXPECT_EQ(report.fatbins_size(), library.fatbins);
+  EXPECT_EQ(CountImages(report), library.images);
+  if (library.wrappers >= 0) {
+    EXPECT_EQ(report.wrappers_size(), library.wrappers);
+  }
+  for (const v1::Wrapper& wrapper : report.wrappers()) {
+    EXPECT_TRUE(wrapper.resolved()) << wrapper.ShortDebugString();
+  }
+  std::map<std::string, uint64_t> kinds;
+  for (const TargetCount& count : CountTargets(report)) {
+    const std::string name = TargetName(count.target);
+    kinds[name.substr(0, name.find('_'))] += count.images;
+  }
+  EXPECT_EQ(kinds["sm"], library.sass);
+  EXPECT_EQ(kinds["compute"], library.ptx);
+  EXPECT_EQ(kinds["lto"], library.lto);
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    EXPECT_FALSE(fatbin.damaged()) << fatbin.problem();
+  }
+}
+
+TEST_P(LibrarySurvey, ReadsEveryKernel) {
+  const Library& library = GetParam();
+  const v1::FileReport report = Inspect(true);
+  uint64_t kernels = 0;
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    for (const v1::Image& image : fatbin.images()) {
+      EXPECT_EQ(image.problem(), "");
+      if (image.kind() == v1::IMAGE_KIND_LTO_IR) continue;
+      const bool sass = image.kind() == v1::IMAGE_KIND_SASS ||
+                        image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS;
+      EXPECT_TRUE(image.kernels_read());
+      if (sass) kernels += static_cast<uint64_t>(image.kernels_size());
+    }
+  }
+  if (library.kernels != kNotSurveyed) {
+    EXPECT_EQ(kernels, library.kernels);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda13, LibrarySurvey, ::testing::ValuesIn(kLibraries),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           for (char& c : name) {
+                             if (!std::isalnum(static_cast<unsigned char>(c))) {
+                               c = '_';
+                             }
+                           }
+                           return name;
+                         });
+
+// An oracle inside the file: cuBLAS's PTX and its sm_120 machine code are made
+// from the same sources, so both have to show the same kernels.
+TEST(LibraryCross, PtxAndMachineCodeOfCublasHoldTheSameKernels) {
+  const std::string path = FindLibrary("libcublas.so.13");
+  if (path.empty()) {
+    GTEST_SKIP() << "libcublas.so.13 is not installed on this machine";
+  }
+  absl::StatusOr<UniqueFd> fd = OpenRegularFile(path);
+  ASSERT_THAT(fd, IsOk());
+  const absl::StatusOr<v1::FileReport> report =
+      InspectDescriptor(fd->get(), "libcublas.so.13", {.digest = false});
+  ASSERT_THAT(report, IsOk());
+  int compared = 0;
+  for (const v1::Fatbin& fatbin : report->fatbins()) {
+    std::map<std::string, std::vector<std::string>> names;
+    for (const v1::Image& image : fatbin.images()) {
+      std::vector<std::string>& of_target = names[TargetName(image)];
+      for (const v1::Kernel& kernel : image.kernels()) {
+        of_target.push_back(kernel.name());
+      }
+      std::sort(of_target.begin(), of_target.end());
+    }
+    if (!names.contains("compute_120") || !names.contains("sm_120")) continue;
+    EXPECT_EQ(names["compute_120"], names["sm_120"])
+        << "fatbin at " << fatbin.offset();
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+}  // namespace
+}  // namespace twinpath::inspect
