@@ -1,5 +1,6 @@
 #include "compat/predict.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -53,10 +54,24 @@ v1::Reason Named(v1::Reason reason, absl::string_view file, bool name_it) {
   return reason;
 }
 
+bool Loads(const v1::PathPrediction& path) {
+  return path.outcome() == v1::OUTCOME_NATIVE ||
+         path.outcome() == v1::OUTCOME_JIT;
+}
+
+// A failure that shows only once a kernel of the file is launched: no image for
+// it. Other failures (CPU, runtime, a needed kernel) are certain.
+bool FailsAtLaunch(const v1::PathPrediction& path) {
+  return path.outcome() == v1::OUTCOME_FAILS && path.reasons_size() > 0 &&
+         path.reasons(0).code() != "TP227" &&
+         path.reasons(0).code() != "TP230" &&
+         path.reasons(0).cuda_error() >= 200;
+}
+
 // Puts files together to a whole: the worst member speaks and is named; the
-// others' errors and warnings follow.
+// others' errors and warnings follow. `fatbins`: how many count in each file.
 v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
-                         size_t path) {
+                         const std::vector<size_t>& fatbins, size_t path) {
   v1::PathPrediction whole;
   whole.set_path(kPaths[path]);
   const int at = static_cast<int>(path);
@@ -80,6 +95,15 @@ v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
     return whole;
   }
   const bool name_it = files.size() > 1;
+  const bool any_loads =
+      std::any_of(files.begin(), files.end(),
+                  [&](const auto& file) { return Loads(file.paths(at)); });
+  for (size_t i = 0; i < files.size() && any_loads; ++i) {
+    // Part of the whole runs, so all of a member that does not is a gap.
+    if (FailsAtLaunch(files[i].paths(at))) {
+      whole.set_gaps(whole.gaps() + static_cast<uint32_t>(fatbins[i]));
+    }
+  }
   whole.set_outcome(worst->paths(at).outcome());
   whole.set_settled_by(worst->paths(at).settled_by());
   for (const v1::Reason& reason : worst->paths(at).reasons()) {
@@ -89,8 +113,13 @@ v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
     if (&file == worst) continue;
     for (const v1::Reason& reason : file.paths(at).reasons()) {
       const v1::Severity severity = SeverityOf(reason);
-      // A library that cannot follow forced JIT is worth naming, though a note.
-      if (severity == v1::SEVERITY_NOTE && reason.code() != "TP222") continue;
+      // Worth naming though notes: a library that cannot follow forced JIT,
+      // and native code beside code that is compiled.
+      const bool mixed = whole.outcome() == v1::OUTCOME_JIT &&
+                         path == internal::kPlain && reason.code() == "TP200";
+      if (severity == v1::SEVERITY_NOTE && reason.code() != "TP222" && !mixed) {
+        continue;
+      }
       *whole.add_reasons() = Named(reason, file.name(), name_it);
     }
   }
@@ -148,12 +177,14 @@ Result PredictFiles(const std::vector<const FileView*>& files,
   const HostView host = LookAtHost(facts, gpu, tables);
   Result result;
   absl::flat_hash_set<std::string> found;
+  std::vector<size_t> fatbins;
   for (const FileView* file : files) {
+    fatbins.push_back(file->fatbins.size());
     result.files.push_back(
         internal::PredictFile(*file, host, tables, options, found));
   }
   for (size_t path = 0; path < kPaths.size(); ++path) {
-    v1::PathPrediction whole = Whole(result.files, path);
+    v1::PathPrediction whole = Whole(result.files, fatbins, path);
     AddMissingKernels(files, options.needed_kernels, found, whole);
     if (path == internal::kPlain) AddLeaks(facts, whole);
     result.paths.push_back(std::move(whole));

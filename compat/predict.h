@@ -11,9 +11,14 @@
 //                       native (then a run that compiles nothing is no
 //                       contradiction)
 //   JIT on ptx-jit      PTX is there for every fatbin, or gaps counts the rest
+//   NATIVE on plain     reasons may hold TP235: fatbins the library loads
+//                       itself run only by compiling; whether it takes them is
+//                       not known
 //   FAILS               nothing loads, or a needed kernel has no image;
 //                       reasons[0].cuda_error is the error expected (0: the
 //                       program does not get as far as CUDA)
+//   FAILS, gaps > 0     only of a whole: the member named fails once one of its
+//                       kernels is launched, others run
 //   UNKNOWN             reasons[0] says why, settled_by how to find out
 //   NO_DEVICE_CODE      the file brings none
 

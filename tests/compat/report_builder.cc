@@ -101,14 +101,14 @@ v1::FileReport MakeBareFile(const std::string& name, const std::string& image) {
   return file;
 }
 
-v1::ArtifactReport MakeArtifact(std::vector<v1::FileReport> files) {
+v1::ArtifactReport MakeArtifactOf(std::vector<v1::FileReport> files) {
   v1::ArtifactReport report;
   for (v1::FileReport& file : files) *report.add_files() = std::move(file);
   return report;
 }
 
 v1::ArtifactReport MakeArtifact(const std::vector<std::string>& fatbins) {
-  return MakeArtifact(std::vector<v1::FileReport>{MakeFile("app", fatbins)});
+  return MakeArtifactOf({MakeFile("app", fatbins)});
 }
 
 std::string Answer(const v1::PathPrediction& path) {

@@ -25,7 +25,7 @@ v1::FileReport MakeFile(const std::string& name,
 // A loose file: one bare image, no host half. Kind by the image.
 v1::FileReport MakeBareFile(const std::string& name, const std::string& image);
 
-v1::ArtifactReport MakeArtifact(std::vector<v1::FileReport> files);
+v1::ArtifactReport MakeArtifactOf(std::vector<v1::FileReport> files);
 v1::ArtifactReport MakeArtifact(const std::vector<std::string>& fatbins);
 
 // "native", "jit", "fails 209", "unknown", "no-device-code" of a path.

@@ -107,8 +107,8 @@ class RawTruthTable : public ::testing::TestWithParam<RawRow> {};
 // reach cubins, and PTX that cannot be compiled gives 218 or 222, not 209.
 TEST_P(RawTruthTable, PredictsWhatTheDriverDid) {
   const v1::HostFacts facts = FakeHost("9.0 R580");
-  const v1::ArtifactReport report = MakeArtifact(
-      std::vector<v1::FileReport>{MakeBareFile("image", GetParam().image)});
+  const v1::ArtifactReport report =
+      MakeArtifactOf({MakeBareFile("image", GetParam().image)});
   EXPECT_EQ(Answers(Predict(report, facts, facts.gpus(0), TestTables())),
             GetParam().answers)
       << GetParam().image;
