@@ -203,12 +203,15 @@ std::string PathWord(const v1::Cell& cell, const v1::Entry& entry,
   switch (evaluation.status) {
     case verdict::PathStatus::kProven:
       return "ok";
-    case verdict::PathStatus::kNotRun:
-      if (!evaluation.reasons.empty() &&
-          evaluation.reasons[0].code() == "TP306") {
-        return "not started";
-      }
+    case verdict::PathStatus::kNotRun: {
+      const absl::string_view code =
+          evaluation.reasons.empty() ? "" : evaluation.reasons[0].code();
+      if (code == "TP306") return "not started";
+      if (code == "TP307") return "interrupted";
+      if (code == "TP114") return "no sandbox";
+      if (code == "TP111") return "busy";
       return "unknown";
+    }
     case verdict::PathStatus::kFailed:
     case verdict::PathStatus::kInconclusive:
       return WordFor(evaluation, Observed(cell, path));
