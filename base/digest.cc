@@ -21,7 +21,7 @@
 namespace twinpath {
 namespace {
 
-constexpr size_t kWindow = 256 * 1024;
+constexpr size_t kWindow = size_t{256} * 1024;
 
 [[noreturn]] void Die(const char* what) {
   std::fprintf(stderr, "twinpath: %s\n", what);

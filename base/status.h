@@ -54,6 +54,7 @@ absl::string_view MessageOf(const absl::Status& status);
       return ::twinpath::WithContext(twinpath_status, (context));     \
   } while (false)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): `decl` is a declaration.
 // Declares or assigns `decl` from the StatusOr `expr`, or returns its status.
 #define TWINPATH_ASSIGN_OR_RETURN(decl, expr)                             \
   TWINPATH_ASSIGN_OR_RETURN_IMPL_(                                        \
@@ -66,9 +67,10 @@ absl::string_view MessageOf(const absl::Status& status);
 #define TWINPATH_ASSIGN_OR_RETURN_IMPL_(var, decl, expr, result) \
   auto var = (expr);                                             \
   if (!var.ok()) {                                               \
-    const absl::Status _status = var.status();                   \
+    const absl::Status& _status = var.status();                  \
     return result;                                               \
   }                                                              \
   decl = std::move(var).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // TWINPATH_BASE_STATUS_H_

@@ -2,13 +2,13 @@
 // node count are bounded before parsing, aliases and duplicate keys refused,
 // "yes" is a string and 0777 no number. Mistakes are collected with file, line
 // and column, so that a person sees all of them at once. yaml-cpp is confined
-// to yaml_document.cc.
+// to yaml_tree.cc.
 //
 //   TWINPATH_ASSIGN_OR_RETURN(YamlDocument doc, YamlDocument::Load(path));
 //   YamlReader root = doc.root();
 //   spec.name = root.Required("name").String();
-//   for (YamlReader item : root.Optional("entries").Sequence())
-//   ReadEntry(item); root.RejectUnknownKeys();  // names the nearest valid key
+//   for (YamlReader item : root.Optional("entries").Sequence()) Read(item);
+//   root.RejectUnknownKeys();  // names the nearest valid key
 //   TWINPATH_RETURN_IF_ERROR(doc.status());
 
 #ifndef TWINPATH_BASE_YAML_DOCUMENT_H_
@@ -28,7 +28,7 @@
 namespace twinpath {
 
 namespace yaml_internal {
-struct Node;
+struct YamlNode;
 struct State;
 }  // namespace yaml_internal
 
@@ -81,11 +81,11 @@ class YamlReader {
 
  private:
   friend class YamlDocument;
-  YamlReader(yaml_internal::Node* node, yaml_internal::Node* place,
+  YamlReader(yaml_internal::YamlNode* node, yaml_internal::YamlNode* place,
              yaml_internal::State* state, std::string name)
       : node_(node), place_(place), state_(state), name_(std::move(name)) {}
   YamlReader Find(absl::string_view key, bool required);
-  YamlReader ReaderOf(yaml_internal::Node* node, std::string name) const;
+  YamlReader ReaderOf(yaml_internal::YamlNode* node, std::string name) const;
   std::string NameOf(absl::string_view key) const;
   // Adds "expected ..., got ..." unless this node has such an error already.
   void Expected(absl::string_view what);
@@ -93,9 +93,9 @@ class YamlReader {
   const std::string* PlainText(absl::string_view what);
 
   // Null if absent.
-  yaml_internal::Node* node_ = nullptr;
+  yaml_internal::YamlNode* node_ = nullptr;
   // Where errors are placed: the node, or what should hold it.
-  yaml_internal::Node* place_ = nullptr;
+  yaml_internal::YamlNode* place_ = nullptr;
   yaml_internal::State* state_ = nullptr;
   std::string name_;
 };

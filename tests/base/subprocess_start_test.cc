@@ -105,6 +105,15 @@ TEST(SubprocessStart, InheritsNoDescriptorThatWasNotNamed) {
   EXPECT_EQ(OutputOf(options), "0 1 2 3 9 ");
 }
 
+TEST(SubprocessStart, InheritsNoneOnAnOldKernelEither) {
+  const absl::StatusOr<ProcessResult> result =
+      RunProcess(Child({"old-kernel"}));
+  ASSERT_THAT(result, IsOk());
+  if (result->exit_code == 77) GTEST_SKIP() << "the kernel lacks seccomp";
+  EXPECT_TRUE(result->succeeded()) << result->Describe() << result->err.head;
+  EXPECT_EQ(result->out.head, "0 1 2 7 ");
+}
+
 TEST(SubprocessStart, DescriptorsMayTradeNumbers) {
   const UniqueFd one = MemoryFile("one");
   const UniqueFd two = MemoryFile("two");

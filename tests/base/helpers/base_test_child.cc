@@ -2,12 +2,18 @@
 //   base_test_child MODE [ARGUMENT]...
 
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +52,7 @@ int PrintDescriptors() {
     const int fd = std::atoi(entry->d_name);
     if (entry->d_name[0] != '.' && fd != dirfd(folder)) numbers.push_back(fd);
   }
+  closedir(folder);
   std::sort(numbers.begin(), numbers.end());
   for (const int fd : numbers) std::printf("%d ", fd);
   return 0;
@@ -108,6 +115,33 @@ int Nest(const std::string& self) {
   options.descriptors = {{kReadyFd, kReadyFd}};
   options.timeout = absl::InfiniteDuration();
   return twinpath::RunProcess(options).ok() ? 0 : 1;
+}
+
+// Runs "descriptors" as on a kernel before Linux 5.3, which knows neither
+// pidfd_open nor close_range. A seccomp filter answers for that kernel.
+int RunOnOldKernel(const std::string& self) {
+  std::array<sock_filter, 5> filter = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 434 /* pidfd_open */, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 436 /* close_range */, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+  }};
+  const sock_fprog program{filter.size(), filter.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) {
+    return 77;
+  }
+  // Descriptors that would be inherited.
+  for (int fd = 20; fd < 220; ++fd) dup2(STDIN_FILENO, fd);
+  twinpath::ProcessOptions options;
+  options.argv = {self, "descriptors"};
+  options.descriptors = {{20, 7}};
+  const absl::StatusOr<twinpath::ProcessResult> result =
+      twinpath::RunProcess(options);
+  if (!result.ok()) return 1;
+  std::printf("%s", result->out.head.c_str());
+  return result->exit_code;
 }
 
 int PrintSignals() {
@@ -200,6 +234,7 @@ int main(int argc, char** argv) {
   if (mode == "leave-descendant") return LeaveDescendant(false);
   if (mode == "leave-writer") return LeaveWriter();
   if (mode == "nest") return Nest(argv[0]);
+  if (mode == "old-kernel") return RunOnOldKernel(argv[0]);
   if (mode == "signals") return PrintSignals();
   if (mode == "limits") return PrintLimits();
   if (mode == "spin") {
