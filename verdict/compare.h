@@ -1,6 +1,6 @@
 // Compares things that should agree: prediction and observation (1), the two
 // paths on one host (2), two hosts of one class (3), the files on a host and
-// those dispatched (5). The numbers are those of docs/mismatches.md.
+// those dispatched (5). docs/verdict.md has the whole table.
 //
 // Pure functions without I/O; safe to call from any thread.
 
