@@ -261,13 +261,13 @@ uint32_t LeaseBook::held() const {
   return static_cast<uint32_t>(leases_.size());
 }
 
-absl::Time LeaseBook::NextExpiry() const {
+absl::Duration LeaseBook::UntilExpiry() const {
   MutexLock lock(mutex_);
   absl::Time next = absl::InfiniteFuture();
   for (const Held& held : leases_) {
     if (held.stage == Stage::kWaiting) next = std::min(next, held.start_by);
   }
-  return next;
+  return next - clock_.Monotonic();
 }
 
 }  // namespace twinpath::agent

@@ -79,8 +79,8 @@ class LeaseBook {
   // Cells held, in the order of receipt.
   std::vector<std::string> HeldCells() const;
   uint32_t held() const;
-  // When the next waiting lease expires; InfiniteFuture: none waits.
-  absl::Time NextExpiry() const;
+  // How long until the next waiting lease expires; infinite: none waits.
+  absl::Duration UntilExpiry() const;
 
  private:
   enum class Stage { kWaiting, kClaimed, kStarted };

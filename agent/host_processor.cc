@@ -1,0 +1,251 @@
+#include "agent/host_processor.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "agent/fault_point.h"
+#include "agent/staging.h"
+#include "agent/time_proto.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "compat/conditions.h"
+#include "runner/paths.h"
+
+namespace twinpath::agent {
+namespace {
+
+CellOutcome Refused(v1::Reason reason) {
+  CellOutcome outcome;
+  outcome.refusal = std::move(reason);
+  return outcome;
+}
+
+// Nothing was started; the host could not do its part.
+CellOutcome Incomplete(const ClaimedLease& claimed, absl::string_view code,
+                       absl::string_view detail, const Clock& clock) {
+  CellOutcome outcome;
+  outcome.result = NewResult(claimed, clock);
+  outcome.result->set_complete(false);
+  *outcome.result->add_problems() = MakeAgentReason(code, detail);
+  return outcome;
+}
+
+CellOutcome NotStaged(const ClaimedLease& claimed, const absl::Status& status,
+                      const Clock& clock) {
+  Log(LogLevel::kError, "an artifact cannot be put on this host",
+      {{"cell", claimed.lease.cell_id()},
+       {"why", std::string(MessageOf(status))}});
+  return Incomplete(claimed, "TP115", MessageOf(status), clock);
+}
+
+std::vector<v1::Path> PathsOf(const v1::Lease& lease) {
+  std::vector<v1::Path> paths;
+  for (const int path : lease.paths()) {
+    paths.push_back(static_cast<v1::Path>(path));
+  }
+  return paths;
+}
+
+// A GPU of the cell that another process computes on; empty: none.
+std::string BusyGpu(const v1::HostFacts& facts,
+                    const std::vector<std::string>& uuids) {
+  for (const v1::Gpu& gpu : facts.gpus()) {
+    if (gpu.compute_processes() > 0 &&
+        std::find(uuids.begin(), uuids.end(), gpu.uuid()) != uuids.end()) {
+      return absl::StrCat("GPU ", gpu.uuid(), " has ", gpu.compute_processes(),
+                          " compute process(es)");
+    }
+  }
+  return "";
+}
+
+v1::Observation StartOf(const v1::RunRequest& request, const Clock& clock) {
+  v1::Observation start;
+  start.set_attempt_id(request.attempt_id());
+  start.set_path(request.path());
+  start.set_jit_proof(request.jit_proof());
+  start.set_gpu_uuid(absl::StrJoin(request.gpu_uuids(), ","));
+  *start.mutable_start_time() = ToProto(clock.Now());
+  return start;
+}
+
+// One cell's folder, removed with it.
+class CellFolder {
+ public:
+  explicit CellFolder(std::string path) : path_(std::move(path)) {}
+  ~CellFolder() {
+    const absl::Status status = RemoveTree(path_);
+    if (!status.ok()) {
+      Log(LogLevel::kWarning, "a cell's folder cannot be removed",
+          {{"folder", path_}, {"why", std::string(MessageOf(status))}});
+    }
+  }
+  CellFolder(const CellFolder&) = delete;
+  CellFolder& operator=(const CellFolder&) = delete;
+  const std::string& path() const { return path_; }
+  // Made by StagedArtifact.
+  std::string artifact() const { return JoinPath(path_, "artifact"); }
+  std::string runs() const { return JoinPath(path_, "runs"); }
+
+ private:
+  const std::string path_;
+};
+
+void SetStaged(const StagedArtifact& staged, v1::CellResult* result) {
+  result->clear_staged();
+  for (const v1::StagedFile& file : staged.staged()) {
+    *result->add_staged() = file;
+  }
+}
+
+}  // namespace
+
+CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
+                                   CellControl& control) {
+  const v1::Lease& lease = claimed.lease;
+  const std::vector<v1::Path> paths = PathsOf(lease);
+  const uint32_t wanted = GpusWanted(
+      lease.entry(), static_cast<uint32_t>(claimed.gpu_uuids.size()));
+  if (!claimed.gpu_uuids.empty() && claimed.gpu_uuids.size() < wanted) {
+    CellOutcome outcome;
+    outcome.result = NewResult(claimed, clock_);
+    for (const v1::Path path : paths) {
+      AddNotStarted(
+          claimed, path, "TP306",
+          absl::StrCat("the entry asks for ", wanted, " GPUs and the host has ",
+                       claimed.gpu_uuids.size()),
+          clock_, &*outcome.result);
+    }
+    return outcome;
+  }
+
+  // Everything of this cell lies in one new folder.
+  const CellFolder folder(
+      JoinPath(options_.work_directory, absl::StrCat("cell-", RandomHex(8))));
+  const absl::Status status = MakeDirectories(folder.runs(), 0700);
+  if (!status.ok()) return NotStaged(claimed, status, clock_);
+
+  control.Progress(
+      v1::PATH_UNSPECIFIED,
+      absl::StrCat("fetching ", lease.artifact().files_size(), " file(s)"));
+  const auto given_up = [&] { return !control.MayStart(); };
+  absl::StatusOr<std::unique_ptr<StagedArtifact>> staged =
+      StagedArtifact::Stage(lease.artifact(), cache_, source_,
+                            folder.artifact(), given_up);
+  if (!control.MayStart()) return Refused(control.WhyNot());
+  if (!staged.ok()) return NotStaged(claimed, staged.status(), clock_);
+
+  // Look at the host; a GPU that others compute on is waited for.
+  v1::HostFacts before;
+  while (true) {
+    before = facts_.Look();
+    const std::string busy = options_.gpu_policy == GpuPolicy::kAlways
+                                 ? ""
+                                 : BusyGpu(before, claimed.gpu_uuids);
+    if (!control.MayStart()) {
+      return Refused(busy.empty() ? control.WhyNot()
+                                  : MakeAgentReason("TP111", busy));
+    }
+    if (busy.empty()) break;
+    control.Progress(v1::PATH_UNSPECIFIED, absl::StrCat("waiting: ", busy));
+    control.Wait(options_.busy_pause);
+  }
+  if (before.gpu_probe().state() == v1::PROBE_STATE_HUNG) {
+    return Incomplete(claimed, "TP103", before.gpu_probe().error(), clock_);
+  }
+  const v1::Conditions conditions = compat::ConditionsOf(before);
+
+  CellOutcome outcome;
+  v1::CellResult head = NewResult(claimed, clock_);
+  *head.mutable_conditions_digest() = conditions.digest();
+  if (const absl::Status verified = (*staged)->Verify(); !verified.ok()) {
+    Log(LogLevel::kError, "a staged file is not the file dispatched",
+        {{"cell", lease.cell_id()}, {"why", std::string(MessageOf(verified))}});
+    outcome.result = std::move(head);
+    for (const v1::Path path : paths) {
+      AddNotStarted(claimed, path, "TP405", MessageOf(verified), clock_,
+                    &*outcome.result);
+    }
+    SetStaged(**staged, &*outcome.result);
+    return outcome;
+  }
+  SetStaged(**staged, &head);
+
+  // The head is on disk before the permission is taken: behind it, whatever
+  // happens, the cell can be accounted for.
+  absl::StatusOr<std::unique_ptr<CellJournal>> journal = journal_.Begin(head);
+  if (!journal.ok()) return NotStaged(claimed, journal.status(), clock_);
+  outcome.journal = *std::move(journal);
+  FaultPoint("worker.before-start");
+  const std::optional<std::string> lease_id = control.Start();
+  if (!lease_id) {
+    (void)outcome.journal->Close();
+    return Refused(control.WhyNot());
+  }
+  FaultPoint("worker.started");
+
+  absl::Status tampered;
+  runner::AttemptHooks hooks;
+  hooks.work_parent = folder.runs();
+  hooks.cancelled = [&] { return control.Stopping(); };
+  hooks.before = [&](const v1::RunRequest& request) -> absl::Status {
+    if (absl::Status status = (*staged)->Verify(); !status.ok()) {
+      tampered = status;
+      return absl::DataLossError(absl::StrCat("TP405 ", MessageOf(status)));
+    }
+    TWINPATH_RETURN_IF_ERROR(
+        outcome.journal->BeforeAttempt(StartOf(request, clock_)));
+    control.Progress(request.path(),
+                     absl::StrCat(runner::PathName(request.path()),
+                                  request.jit_proof() ? ", as proof" : ""));
+    return absl::OkStatus();
+  };
+  hooks.after = [&](const v1::Observation& observation) {
+    FaultPoint("worker.ran");
+    const absl::Status status = outcome.journal->AfterAttempt(observation);
+    if (!status.ok()) {
+      // Not lost yet: it is in the result, which goes to the spool.
+      Log(LogLevel::kError, "an observation cannot be journalled",
+          {{"why", std::string(MessageOf(status))}});
+    }
+  };
+  v1::CellResult result = options_.run_entry(
+      lease.entry(), paths, claimed.gpu_uuids, folder.artifact(), hooks);
+
+  const v1::Conditions after = compat::ConditionsOf(facts_.Look());
+  for (v1::Observation& observation : *result.mutable_observations()) {
+    *observation.mutable_conditions_before() = conditions;
+    *observation.mutable_conditions_after() = after;
+    if (observation.gpu_uuid().empty()) {
+      observation.set_gpu_uuid(absl::StrJoin(claimed.gpu_uuids, ","));
+    }
+  }
+  result.set_result_id(head.result_id());
+  result.set_cell_id(head.cell_id());
+  result.set_lease_id(*lease_id);
+  *result.mutable_conditions_digest() = conditions.digest();
+  *result.mutable_finish_time() = ToProto(clock_.Now());
+  SetStaged(**staged, &result);
+  if (!tampered.ok()) {
+    // Seen on this host, with its digest: that decides the cell.
+    result.set_complete(true);
+    *result.add_problems() = MakeAgentReason("TP405", MessageOf(tampered));
+  } else if (control.Stopping() && !result.complete()) {
+    *result.add_problems() =
+        MakeAgentReason("TP307", "the agent was stopped during the run");
+  }
+  outcome.result = std::move(result);
+  return outcome;
+}
+
+}  // namespace twinpath::agent

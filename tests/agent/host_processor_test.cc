@@ -1,0 +1,368 @@
+#include "agent/host_processor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/fake_clock.h"
+#include "base/file.h"
+#include "base/status_matchers.h"
+#include "compat/conditions.h"
+#include "tests/agent/crash.h"
+#include "tests/agent/fake_blob_source.h"
+#include "tests/agent/fake_control.h"
+#include "tests/agent/temp.h"
+
+namespace twinpath::agent {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+v1::HostFacts Facts(uint32_t processes = 0) {
+  v1::HostFacts facts;
+  facts.set_cpu_architecture(v1::CPU_ARCHITECTURE_X86_64);
+  facts.mutable_driver()->mutable_probe()->set_state(v1::PROBE_STATE_OK);
+  facts.mutable_driver()->set_kernel_module_version("580.95.05");
+  facts.mutable_gpu_probe()->set_state(v1::PROBE_STATE_OK);
+  v1::Gpu& gpu = *facts.add_gpus();
+  gpu.set_uuid("GPU-1");
+  gpu.set_compute_processes(processes);
+  return facts;
+}
+
+// Stands in for runner::RunEntry: calls the hooks as it does, and every process
+// exits 0.
+v1::CellResult FakeRun(const v1::Entry& entry,
+                       const std::vector<v1::Path>& paths,
+                       const std::vector<std::string>& gpus,
+                       const runner::AttemptHooks& hooks) {
+  v1::CellResult result;
+  result.set_result_id("ff");
+  result.set_complete(true);
+  for (const v1::Path path : paths) {
+    v1::RunRequest request;
+    request.set_attempt_id(RandomHex(16));
+    request.set_path(path);
+    *request.mutable_entry() = entry;
+    for (const std::string& gpu : gpus) request.add_gpu_uuids(gpu);
+    v1::Observation observation;
+    observation.set_attempt_id(request.attempt_id());
+    observation.set_path(path);
+    if (const absl::Status status = hooks.before(request); !status.ok()) {
+      observation.set_ending(v1::ENDING_SKIPPED);
+      observation.set_problem(std::string(status.message()));
+      *result.add_observations() = observation;
+      result.set_complete(false);
+      break;
+    }
+    observation.set_ending(v1::ENDING_EXITED);
+    hooks.after(observation);
+    *result.add_observations() = observation;
+  }
+  return result;
+}
+
+class HostProcessorTest : public ::testing::Test {
+ protected:
+  HostProcessorTest() {
+    for (const char* folder : {"work", "journal", "cache"}) {
+      EXPECT_THAT(MakeDirectories(JoinPath(temp_.path(), folder)), IsOk());
+    }
+    cache_ =
+        std::move(BlobCache::Open(JoinPath(temp_.path(), "cache"), {1 << 20}))
+            .value();
+    claimed_.lease.set_id("lease-1");
+    claimed_.lease.set_cell_id("cell-1");
+    claimed_.lease.set_gpu_uuid("GPU-1");
+    claimed_.lease.mutable_entry()->set_name("smoke");
+    for (const v1::Path path : {v1::PATH_NATIVE, v1::PATH_PLAIN}) {
+      claimed_.lease.add_paths(path);
+    }
+    claimed_.gpu_uuids = {"GPU-1"};
+    AddFile("check", "program");
+    facts_now_ = Facts();
+  }
+
+  void AddFile(const std::string& name, const std::string& content) {
+    v1::ArtifactFile& file = *claimed_.lease.mutable_artifact()->add_files();
+    file.set_name(name);
+    file.set_type(v1::FILE_TYPE_REGULAR);
+    file.set_mode(0755);
+    file.set_size_bytes(content.size());
+    file.mutable_digest()->set_sha256(source_.Add(content).Raw());
+  }
+
+  CellOutcome Process() {
+    HostProcessorOptions options;
+    options.work_directory = JoinPath(temp_.path(), "work");
+    options.gpu_policy = policy_;
+    options.run_entry =
+        [this](const v1::Entry& entry, const std::vector<v1::Path>& paths,
+               const std::vector<std::string>& gpus, const std::string& folder,
+               const runner::AttemptHooks& hooks) {
+          ++runs_;
+          folder_ = folder;
+          if (in_run_) in_run_(folder, hooks);
+          return FakeRun(entry, paths, gpus, hooks);
+        };
+    HostProcessor processor(options, *cache_, source_, journal_, facts_,
+                            clock_);
+    return processor.Process(claimed_, control_);
+  }
+  std::vector<std::string> Left() const {
+    return FilesBelow(JoinPath(temp_.path(), "work"));
+  }
+  std::vector<std::string> Journals() const {
+    return FilesBelow(JoinPath(temp_.path(), "journal"));
+  }
+
+  const TempDirectory temp_ = MakeTemp();
+  FakeClock clock_;
+  FakeBlobSource source_;
+  std::unique_ptr<BlobCache> cache_;
+  Journal journal_{JoinPath(temp_.path(), "journal")};
+  v1::HostFacts facts_now_;
+  FactsKeeper facts_{[this](FactsScope) { return facts_now_; }, {}, clock_};
+  FakeControl control_;
+  ClaimedLease claimed_;
+  GpuPolicy policy_ = GpuPolicy::kIdle;
+  std::function<void(const std::string&, const runner::AttemptHooks&)> in_run_;
+  int runs_ = 0;
+  std::string folder_;
+};
+
+TEST_F(HostProcessorTest, RunsAndReportsWhatWasThere) {
+  in_run_ = [](const std::string& folder, const runner::AttemptHooks& hooks) {
+    EXPECT_EQ(Slurp(JoinPath(folder, "check")), "program");
+    EXPECT_THAT(ListDirectory(hooks.work_parent), IsOk());
+  };
+  CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.result);
+  const v1::CellResult& result = *outcome.result;
+  EXPECT_TRUE(result.complete());
+  EXPECT_EQ(result.cell_id(), "cell-1");
+  EXPECT_EQ(result.lease_id(), "lease-now") << "the lease it started under";
+  EXPECT_EQ(result.finish_time().seconds(), 1'700'000'000);
+  EXPECT_FALSE(result.simulated());
+  ASSERT_EQ(result.staged_size(), 1);
+  EXPECT_EQ(result.staged(0).digest().sha256(), Sha256Of("program").Raw());
+  const v1::Conditions conditions = compat::ConditionsOf(Facts());
+  EXPECT_EQ(result.conditions_digest().sha256(), conditions.digest().sha256());
+  ASSERT_EQ(result.observations_size(), 2);
+  for (const v1::Observation& observation : result.observations()) {
+    EXPECT_EQ(observation.conditions_before().digest().sha256(),
+              conditions.digest().sha256());
+    EXPECT_EQ(observation.conditions_after().digest().sha256(),
+              conditions.digest().sha256());
+    EXPECT_EQ(observation.gpu_uuid(), "GPU-1");
+  }
+  EXPECT_THAT(control_.progress,
+              ElementsAre("fetching 1 file(s)", "native", "plain"));
+  // The folder is gone; the journal waits for the spool.
+  EXPECT_THAT(Left(), IsEmpty());
+  EXPECT_THAT(Journals(), SizeIs(1));
+  ASSERT_THAT(outcome.journal->Close(), IsOk());
+  EXPECT_THAT(Journals(), IsEmpty());
+}
+
+TEST_F(HostProcessorTest, ConditionsThatChangeMeanwhileShow) {
+  in_run_ = [this](const std::string&, const runner::AttemptHooks&) {
+    facts_now_.mutable_driver()->set_kernel_module_version("590.1");
+  };
+  const CellOutcome outcome = Process();
+  const v1::Observation& observation = outcome.result->observations(0);
+  EXPECT_NE(observation.conditions_before().digest().sha256(),
+            observation.conditions_after().digest().sha256());
+}
+
+TEST_F(HostProcessorTest, ALeaseThatExpiresWhileFetchingStartsNothing) {
+  control_.may_start = false;
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.refusal);
+  EXPECT_EQ(outcome.refusal->detail(), "too late");
+  EXPECT_EQ(runs_, 0);
+  EXPECT_THAT(Left(), IsEmpty());
+  EXPECT_THAT(Journals(), IsEmpty());
+}
+
+TEST_F(HostProcessorTest, AFileTamperedWithBeforeTheRunDecidesTheCell) {
+  // Between staging and the last look: the facts are asked for then.
+  FactsKeeper facts(
+      [this](FactsScope) {
+        const std::string work = JoinPath(temp_.path(), "work");
+        for (const std::string& file : FilesBelow(work)) {
+          Spit(JoinPath(work, file), "PROGRAM", 0755);
+        }
+        return Facts();
+      },
+      {}, clock_);
+  HostProcessorOptions options;
+  options.work_directory = JoinPath(temp_.path(), "work");
+  HostProcessor processor(options, *cache_, source_, journal_, facts, clock_);
+  const CellOutcome outcome = processor.Process(claimed_, control_);
+  ASSERT_TRUE(outcome.result);
+  EXPECT_FALSE(control_.started);
+  EXPECT_TRUE(outcome.result->complete());
+  ASSERT_EQ(outcome.result->staged_size(), 1);
+  EXPECT_EQ(outcome.result->staged(0).digest().sha256(),
+            Sha256Of("PROGRAM").Raw());
+  ASSERT_EQ(outcome.result->observations_size(), 2);
+  for (const v1::Observation& observation : outcome.result->observations()) {
+    EXPECT_EQ(observation.ending(), v1::ENDING_NOT_STARTED);
+    EXPECT_THAT(observation.problem(), HasSubstr("TP405"));
+  }
+}
+
+TEST_F(HostProcessorTest, AFileTamperedWithBetweenPathsIsNotRun) {
+  in_run_ = [](const std::string& folder, const runner::AttemptHooks&) {
+    Spit(JoinPath(folder, "check"), "PROGRAM", 0755);
+  };
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.result);
+  EXPECT_TRUE(outcome.result->complete());
+  ASSERT_EQ(outcome.result->observations_size(), 1);
+  EXPECT_EQ(outcome.result->observations(0).ending(), v1::ENDING_SKIPPED);
+  EXPECT_EQ(outcome.result->staged(0).digest().sha256(),
+            Sha256Of("PROGRAM").Raw());
+  EXPECT_EQ(outcome.result->problems(0).code(), "TP405");
+}
+
+TEST_F(HostProcessorTest, WhatCannotBeFetchedIsAnIncompleteResult) {
+  claimed_.lease.mutable_artifact()
+      ->mutable_files(0)
+      ->mutable_digest()
+      ->set_sha256(Sha256Of("never uploaded").Raw());
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.result);
+  EXPECT_FALSE(outcome.result->complete());
+  EXPECT_EQ(outcome.result->problems(0).code(), "TP115");
+  EXPECT_THAT(outcome.result->problems(0).detail(), HasSubstr("check"));
+  EXPECT_FALSE(control_.started);
+  EXPECT_THAT(Left(), IsEmpty());
+}
+
+TEST_F(HostProcessorTest, AFullDiskIsAnIncompleteResultAndLeavesNothing) {
+  AddFile("big", std::string(100'000, 'b'));
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {50'000, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const CellOutcome outcome = Process();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  ASSERT_TRUE(outcome.result);
+  EXPECT_FALSE(outcome.result->complete());
+  EXPECT_EQ(outcome.result->problems(0).code(), "TP115");
+  EXPECT_EQ(runs_, 0);
+  EXPECT_THAT(Left(), IsEmpty());
+}
+
+TEST_F(HostProcessorTest, ABusyGpuIsWaitedForUntilItIsFree) {
+  facts_now_ = Facts(/*processes=*/1);
+  control_.on_wait = [this] {
+    if (control_.waits == 3) facts_now_ = Facts(0);
+  };
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.result);
+  EXPECT_TRUE(outcome.result->complete());
+  EXPECT_EQ(control_.waits, 3);
+  EXPECT_THAT(control_.progress, Contains(HasSubstr("1 compute process")));
+}
+
+TEST_F(HostProcessorTest, AGpuThatStaysBusyGivesTheLeaseBack) {
+  facts_now_ = Facts(/*processes=*/1);
+  control_.on_wait = [this] { control_.may_start = control_.waits < 5; };
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.refusal);
+  EXPECT_EQ(outcome.refusal->code(), "TP111");
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(HostProcessorTest, TheHostsPolicyMayAllowABusyGpu) {
+  facts_now_ = Facts(/*processes=*/1);
+  policy_ = GpuPolicy::kAlways;
+  EXPECT_TRUE(Process().result);
+  EXPECT_EQ(control_.waits, 0);
+}
+
+TEST_F(HostProcessorTest, NothingStartsOnADriverThatHangs) {
+  facts_now_.mutable_gpu_probe()->set_state(v1::PROBE_STATE_HUNG);
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.result);
+  EXPECT_FALSE(outcome.result->complete());
+  EXPECT_EQ(outcome.result->problems(0).code(), "TP103");
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(HostProcessorTest, AnEntryForMoreGpusThanThereAreIsAnswered) {
+  claimed_.lease.mutable_entry()->mutable_gpus()->set_count(4);
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.result);
+  EXPECT_TRUE(outcome.result->complete());
+  EXPECT_EQ(outcome.result->observations(0).ending(), v1::ENDING_NOT_STARTED);
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(HostProcessorTest, StoppingInTheMiddleIsInterruptedNotDecided) {
+  in_run_ = [this](const std::string&, const runner::AttemptHooks&) {
+    control_.stopping = true;
+  };
+  HostProcessorOptions options;
+  options.work_directory = JoinPath(temp_.path(), "work");
+  options.run_entry = [this](const v1::Entry&, const std::vector<v1::Path>&,
+                             const std::vector<std::string>&,
+                             const std::string&,
+                             const runner::AttemptHooks& hooks) {
+    control_.stopping = true;
+    EXPECT_TRUE(hooks.cancelled());
+    return v1::CellResult();
+  };
+  HostProcessor processor(options, *cache_, source_, journal_, facts_, clock_);
+  const CellOutcome outcome = processor.Process(claimed_, control_);
+  ASSERT_TRUE(outcome.result);
+  EXPECT_FALSE(outcome.result->complete());
+  EXPECT_EQ(outcome.result->problems(0).code(), "TP307");
+}
+
+// The journal as it stands after a kill at each named point.
+TEST_F(HostProcessorTest, AKilledAgentAccountsForEveryAttempt) {
+  const auto recovered = [this] {
+    std::vector<v1::Ending> endings;
+    const auto results = journal_.Recover(clock_.Now());
+    if (!results.ok()) return endings;
+    for (const v1::CellResult& result : *results) {
+      EXPECT_FALSE(result.complete());
+      for (const v1::Observation& observation : result.observations()) {
+        endings.push_back(observation.ending());
+      }
+      EXPECT_THAT(journal_.Remove(result.result_id()), IsOk());
+    }
+    return endings;
+  };
+  const auto run = [this] { (void)Process(); };
+  EXPECT_TRUE(CrashAt("staging.staged", 1, run));
+  EXPECT_THAT(recovered(), IsEmpty());
+  EXPECT_TRUE(CrashAt("worker.before-start", 1, run));
+  EXPECT_THAT(recovered(), IsEmpty());
+  EXPECT_TRUE(CrashAt("worker.started", 1, run));
+  EXPECT_THAT(recovered(), IsEmpty()) << "permission taken, nothing begun";
+  EXPECT_TRUE(CrashAt("worker.ran", 1, run));
+  EXPECT_THAT(recovered(), ElementsAre(v1::ENDING_INTERRUPTED));
+  EXPECT_TRUE(CrashAt("worker.ran", 2, run));
+  EXPECT_THAT(recovered(),
+              ElementsAre(v1::ENDING_EXITED, v1::ENDING_INTERRUPTED));
+}
+
+}  // namespace
+}  // namespace twinpath::agent
