@@ -49,12 +49,13 @@ std::string WordFor(const verdict::PathEvaluation& evaluation,
   const absl::string_view code =
       evaluation.reasons.empty() ? "" : evaluation.reasons[0].code();
   static const std::map<absl::string_view, absl::string_view> kWords = {
-      {"TP303", "wrong output"},  {"TP304", "timeout"},
-      {"TP306", "not started"},   {"TP307", "interrupted"},
-      {"TP308", "false success"}, {"TP309", "not jit"},
-      {"TP310", "compiling"},     {"TP312", "loader"},
-      {"TP313", "no memory"},     {"TP315", "changed"},
-      {"TP317", "hung"},
+      {"TP208", "wrong CPU"},   {"TP209", "wrong platform"},
+      {"TP231", "library"},     {"TP303", "wrong output"},
+      {"TP304", "timeout"},     {"TP306", "not started"},
+      {"TP307", "interrupted"}, {"TP308", "false success"},
+      {"TP309", "not jit"},     {"TP310", "compiling"},
+      {"TP312", "loader"},      {"TP313", "no memory"},
+      {"TP315", "changed"},     {"TP317", "hung"},
   };
   if (const auto found = kWords.find(code); found != kWords.end()) {
     return std::string(found->second);
@@ -83,6 +84,9 @@ std::string PredictedWord(const v1::Cell& cell, v1::Path path) {
     case v1::OUTCOME_FAILS:
       for (const v1::Reason& reason : prediction->reasons()) {
         if (reason.cuda_error() != 0) return absl::StrCat(reason.cuda_error());
+        if (reason.code() == "TP208") return "wrong CPU";
+        if (reason.code() == "TP209") return "wrong platform";
+        if (reason.code() == "TP231") return "library";
       }
       return "fails";
     case v1::OUTCOME_NO_DEVICE_CODE:
@@ -90,6 +94,11 @@ std::string PredictedWord(const v1::Cell& cell, v1::Path path) {
     default:
       return "unknown";
   }
+}
+
+bool IsNumber(absl::string_view text) {
+  return !text.empty() &&
+         text.find_first_not_of("0123456789") == absl::string_view::npos;
 }
 
 bool HasNoGpu(const v1::Cell& cell) { return cell.gpu_uuid().empty(); }
@@ -247,8 +256,8 @@ CellView ViewCell(const v1::Cell& cell, const v1::Entry& entry,
   const std::string native = PathWord(cell, entry, v1::PATH_NATIVE, policy);
   const std::string jit = PathWord(cell, entry, v1::PATH_PTX_JIT, policy);
   const std::string plain = PathWord(cell, entry, v1::PATH_PLAIN, policy);
-  if (native == jit && jit == plain && native == "unknown") {
-    return {sign + "unknown", style};
+  if (native == jit && jit == plain && native != "ok") {
+    return {absl::StrCat(sign, IsNumber(native) ? "all " : "", native), style};
   }
   std::string text = absl::StrCat(sign, "native ", native, " / jit ", jit);
   if (plain != "ok" && plain != "skipped") {
@@ -371,7 +380,8 @@ std::string RenderMatrix(const v1::Sweep& sweep, const ViewOptions& options) {
   absl::StrAppend(
       &out, "\n",
       Paint("+ pass  x fail  ? inconclusive  ~ simulated, never a pass; a "
-            "number is a CUDA error",
+            "number is a CUDA error; plain stands where it is not ok; all: "
+            "every path",
             Style::kDim, options.color),
       "\n");
   return out;
