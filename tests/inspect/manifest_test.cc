@@ -49,6 +49,16 @@ TEST(Manifest, LinesAreAsDocumented) {
             "link t a\\x20b\\x5c\\x0a\\xc3\\xa9\n");
 }
 
+TEST(Manifest, DigestIsAsDocumented) {
+  v1::ArtifactFile lib = File("lib/libx.so.1", "x");
+  lib.set_mode(0644);
+  const absl::StatusOr<Sha256> digest = ArtifactDigest(
+      Of({File("bin/app", "hello\n"), lib, Link("lib/libx.so", "libx.so.1")}));
+  ASSERT_THAT(digest, IsOk());
+  EXPECT_EQ(digest->Hex(),
+            "178dbbc4edef8ede711e086c3384903a65fdd344939da8c78a10237438dc8e0e");
+}
+
 TEST(Manifest, DigestIsOverTheSortedLines) {
   const v1::ArtifactFile app = File("bin/app", "hello\n");
   const v1::ArtifactFile lib = File("lib/libx.so.1", "x");
