@@ -88,21 +88,17 @@ Explanation OfXid(const XidRow& xid) {
   return explanation;
 }
 
-// A message pattern matches up to its quoted particulars: targets and file
-// names differ from case to case.
+// Whether the line holds the message's fixed parts in order; '*' stands for
+// targets and file names, which differ from case to case.
 bool MessageMatches(absl::string_view line, const MessageRow& message) {
-  const std::vector<absl::string_view> parts =
-      absl::StrSplit(message.text, '\'');
   size_t from = 0;
-  bool any = false;
-  for (size_t i = 0; i < parts.size(); i += 2) {
-    if (parts[i].size() < 4) continue;
-    const size_t at = line.find(parts[i], from);
+  for (const absl::string_view part :
+       absl::StrSplit(message.text, '*', absl::SkipEmpty())) {
+    const size_t at = line.find(part, from);
     if (at == absl::string_view::npos) return false;
-    from = at + parts[i].size();
-    any = true;
+    from = at + part.size();
   }
-  return any;
+  return true;
 }
 
 Explanation OfMessage(const MessageRow& message) {

@@ -7,7 +7,7 @@
 namespace twinpath::compat::internal {
 namespace {
 
-// Libraries that keep one fatbin a GPU generation do so in numbers.
+// A file of so many fatbins that one for a single target is no accident.
 constexpr size_t kManyFatbins = 8;
 
 // The better answer for a user, for choosing among fatbins with one kernel. Of
@@ -33,7 +33,6 @@ FileDecisions::FileDecisions(const FileView& file, const HostView& host,
   fatbins_.reserve(file.fatbins.size());
   for (const FatbinView& fatbin : file.fatbins) {
     fatbins_.push_back(DecideFatbin(fatbin, host, tables));
-    one_target_ += fatbin.one_target ? 1 : 0;
     for (size_t path = 0; path < 3; ++path) {
       loading_[path] += fatbins_.back()[path].loads() ? 1 : 0;
     }
@@ -112,14 +111,11 @@ Tally FileDecisions::Count(size_t path) const {
 bool FileDecisions::IsHole(uint32_t fatbin, size_t path) const {
   const FatbinView& view = file_.fatbins[fatbin];
   if (fatbins_[fatbin][path].outcome != v1::OUTCOME_FAILS ||
-      view.all_suffixed || view.self_loaded() ||
+      view.all_suffixed || view.self_loaded() || file_.vendor ||
       CoveredElsewhere(fatbin, path, v1::OUTCOME_JIT)) {
     return false;
   }
-  if (view.one_target && fatbins_.size() >= kManyFatbins &&
-      one_target_ * 4 >= fatbins_.size()) {
-    return false;
-  }
+  if (view.one_target && fatbins_.size() >= kManyFatbins) return false;
   return loading_[path] * 2 >= fatbins_.size();
 }
 

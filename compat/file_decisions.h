@@ -40,7 +40,9 @@ class FileDecisions {
   const Tally& tally(size_t path) const { return tallies_[path]; }
 
   // A gap that looks like a mistake: the fatbin is not made for particular
-  // GPUs, and most of the file's other fatbins serve this one.
+  // GPUs, and most of the file's other fatbins serve this one. Never in
+  // NVIDIA's own libraries, which choose kernels by device and are full of such
+  // gaps.
   bool IsHole(uint32_t fatbin, size_t path) const;
 
   // The commonest decision with `outcome`, asked per kernel where kernels were
@@ -57,7 +59,6 @@ class FileDecisions {
   std::vector<Decisions> fatbins_;
   std::vector<Decisions> kernels_;
   std::array<uint32_t, 3> loading_ = {};
-  uint32_t one_target_ = 0;
   std::array<Tally, 3> tallies_;
 };
 

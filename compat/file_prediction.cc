@@ -56,10 +56,13 @@ class FileJudge {
     const Tally& tally = decisions_->tally(path);
     if (tally.loads() == 0 || tally.unknown > tally.loads()) {
       NothingLoads(path, tally);
+    } else if (path == kPtxJit && CannotFollow()) {
+      LibraryCannotFollow(tally);
     } else if (path == kPtxJit) {
       result.set_outcome(tally.jit > 0 ? v1::OUTCOME_JIT : v1::OUTCOME_NATIVE);
     } else {
-      const bool jit = tally.jit_needed > 0 || tally.native == 0;
+      // Mixed: the greater part names the outcome, the reasons tell both.
+      const bool jit = tally.jit_needed >= tally.native;
       result.set_outcome(jit ? v1::OUTCOME_JIT : v1::OUTCOME_NATIVE);
     }
     if (result.outcome() == v1::OUTCOME_NATIVE ||
@@ -69,6 +72,25 @@ class FileJudge {
       DescribeUnknownPart(path, tally);
     }
     DescribeFile(path, tally);
+  }
+
+  // NVIDIA's libraries pick kernels by themselves: with PTX for a few of those
+  // they have machine code for, a forced JIT run ends in the library's error.
+  bool CannotFollow() const {
+    return file_.vendor && decisions_->tally(kPtxJit).jit * 2 <
+                               decisions_->tally(kNative).native;
+  }
+
+  void LibraryCannotFollow(const Tally& tally) {
+    v1::PathPrediction& result = Path(kPtxJit);
+    result.set_outcome(v1::OUTCOME_FAILS);
+    // Some kernels would compile; which are launched is the library's choice.
+    result.set_gaps(tally.gaps);
+    *result.add_reasons() = MakeReason(
+        "TP202",
+        absl::StrCat(tally.gaps, " of ", decisions_->fatbins().size(),
+                     " fatbins have no PTX for ", DeviceName(host_)),
+        "judge this library natively", 209);
   }
 
   bool NeededKernelMissing(size_t path) {
@@ -214,7 +236,7 @@ class FileJudge {
 
   void DescribeSuccess(size_t path, const Tally& tally) {
     v1::PathPrediction& result = Path(path);
-    if (result.outcome() == v1::OUTCOME_JIT && path == kPlain) {
+    if (path == kPlain && (tally.jit_needed > 0 || tally.native == 0)) {
       *result.add_reasons() = MakeReason(
           "TP206",
           tally.native == 0

@@ -113,10 +113,11 @@ v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
     if (&file == worst) continue;
     for (const v1::Reason& reason : file.paths(at).reasons()) {
       const v1::Severity severity = SeverityOf(reason);
-      // Worth naming though notes: a library that cannot follow forced JIT,
-      // and native code beside code that is compiled.
-      const bool mixed = whole.outcome() == v1::OUTCOME_JIT &&
-                         path == internal::kPlain && reason.code() == "TP200";
+      // Worth naming though notes: a library that cannot follow forced JIT;
+      // native code beside code that is compiled, and the reverse.
+      const absl::string_view other =
+          whole.outcome() == v1::OUTCOME_JIT ? "TP200" : "TP235";
+      const bool mixed = path == internal::kPlain && reason.code() == other;
       if (severity == v1::SEVERITY_NOTE && reason.code() != "TP222" && !mixed) {
         continue;
       }

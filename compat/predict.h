@@ -6,19 +6,15 @@
 //   NATIVE, gaps == 0   every fatbin with kernels has machine code here
 //   NATIVE, gaps > 0    some have not; which kernels an entry launches decides,
 //                       so neither success nor failure contradicts it
-//   JIT on plain        at least one registered fatbin runs only by compiling;
-//                       reasons hold TP206, and also TP200 where others are
-//                       native (then a run that compiles nothing is no
-//                       contradiction)
+//   JIT on plain        at least half of it runs only by compiling (TP206)
+//   TP200 and TP235     both on plain: mixed, some fatbins are native and some
+//                       are compiled; whether a run compiles is not known
 //   JIT on ptx-jit      PTX is there for every fatbin, or gaps counts the rest
-//   NATIVE on plain     reasons may hold TP235: fatbins the library loads
-//                       itself run only by compiling; whether it takes them is
-//                       not known
 //   FAILS               nothing loads, or a needed kernel has no image;
 //                       reasons[0].cuda_error is the error expected (0: the
 //                       program does not get as far as CUDA)
-//   FAILS, gaps > 0     only of a whole: the member named fails once one of its
-//                       kernels is launched, others run
+//   FAILS, gaps > 0     certain only for the part that gaps counts: the member
+//                       named fails once one of its kernels is launched
 //   UNKNOWN             reasons[0] says why, settled_by how to find out
 //   NO_DEVICE_CODE      the file brings none
 

@@ -142,6 +142,12 @@ TEST(Predict, MixedFatbinsAreJitWithBothReasons) {
   EXPECT_EQ(prediction.paths(0).gaps(), 1u);
   EXPECT_EQ(prediction.paths(1).gaps(), 1u);
   EXPECT_EQ(prediction.paths(2).gaps(), 0u);
+  // The greater part names the outcome; the rest stays visible.
+  const v1::Prediction mostly =
+      On("9.0 R580", MakeArtifact({"sm_90", "sm_90", "compute_90"}));
+  EXPECT_EQ(Answers(mostly), "native | jit | native");
+  EXPECT_TRUE(HasReason(mostly.paths(2), "TP206"));
+  EXPECT_TRUE(HasReason(mostly.paths(2), "TP235"));
 }
 
 TEST(Predict, KernelsThatDifferAreListed) {
