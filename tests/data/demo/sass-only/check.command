@@ -1,0 +1,1 @@
+nvcc -std=c++17 -cudart shared -Xlinker -s -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_86,code=sm_86 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_100,code=sm_100 -gencode arch=compute_120,code=sm_120 -o sass-only/check check.cu
