@@ -29,7 +29,7 @@ constexpr int kReport = 3;
 constexpr int kEnvironment = 4;
 constexpr int kBadUse = 125;
 // Bounds of a single run; generous for GPU programs with many host threads.
-constexpr rlim_t kMaxTasks = 8192;
+constexpr rlim_t kMaxTasks = 4096;
 constexpr rlim_t kMaxOpenFiles = 65536;
 constexpr rlim_t kMaxFileBytes = rlim_t{64} << 30;
 

@@ -33,7 +33,7 @@ namespace {
 constexpr uint32_t kDefaultOutputBytes = 64 << 10;
 constexpr uint32_t kMaxOutputBytes = 4 << 20;
 // Threads and processes of one run together.
-constexpr uint64_t kMaxTasks = 8192;
+constexpr uint64_t kMaxTasks = 4096;
 constexpr int kReportFd = 3;
 constexpr int kEnvironmentFd = 4;
 constexpr const char* kSandboxName = "bubblewrap";

@@ -53,6 +53,8 @@ std::vector<std::string> SandboxArguments(const SandboxSpec& spec) {
       // Everything of its own: users, processes, IPC, network, host name.
       "--unshare-all", "--unshare-user", "--uid", user, "--gid", user,
       "--hostname", "sandbox",
+      // As root bwrap would keep every capability inside.
+      "--cap-drop", "ALL",
       // Ends with its parent; no terminal to push input into; process 1 is the
       // one that reports, and its end is the end of all.
       "--die-with-parent", "--new-session", "--as-pid-1",

@@ -50,6 +50,9 @@ std::vector<std::string> FindToolkits(
     if (program.empty()) return;
     const std::string bin = DirName(program);
     if (BaseName(bin) != "bin") return;
+    // A script of that name that calls an nvcc elsewhere is no toolkit; each
+    // toolkit keeps this file beside its compiler.
+    if (access(JoinPath(bin, "nvcc.profile").c_str(), F_OK) != 0) return;
     const std::string folder = DirName(bin);
     if (seen.insert(folder).second) result.push_back(folder);
   };

@@ -1,0 +1,60 @@
+#include "runner/process_watch.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace twinpath::runner {
+namespace {
+
+TEST(ProcessWatch, NamesMayHoldBlanksAndParentheses) {
+  // proc(5): field 4 is the parent, 20 the threads, 24 the resident pages.
+  ProcessStat stat;
+  ASSERT_TRUE(ParseProcessStat(
+      "77 (a) (b c) S 12 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 100 2000 "
+      "333 18446744073709551615 1 1 0 0 0 0 0 0\n",
+      stat));
+  EXPECT_EQ(stat.parent, 12);
+  EXPECT_EQ(stat.threads, 9u);
+  EXPECT_EQ(stat.resident_pages, 333u);
+}
+
+TEST(ProcessWatch, RefusesOtherLines) {
+  ProcessStat stat;
+  EXPECT_FALSE(ParseProcessStat("", stat));
+  EXPECT_FALSE(ParseProcessStat("1 (x", stat));
+  EXPECT_FALSE(ParseProcessStat("1 (x) S 1 2", stat));
+  EXPECT_FALSE(ParseProcessStat(
+      "1 (x) S no 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 1 1 1 1", stat));
+}
+
+TEST(ProcessWatch, CountsDescendantsWithoutTheRoot) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (fork() == 0) {
+      // Nobody else would end it.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (write(ready[1], "x", 1) != 1) _exit(1);
+      while (true) pause();
+    }
+    while (true) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const TreeUsage below = UsageOfDescendants(child);
+  EXPECT_EQ(below.processes, 1u);
+  EXPECT_EQ(below.tasks, 1u);
+  EXPECT_GT(below.resident_bytes, 0u);
+  EXPECT_EQ(UsageOfDescendants(getpid()).processes, 2u);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+}
+
+}  // namespace
+}  // namespace twinpath::runner

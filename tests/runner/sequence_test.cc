@@ -1,0 +1,120 @@
+#include "runner/sequence.h"
+
+#include <vector>
+
+#include "tests/runner/run_fixture.h"
+
+namespace twinpath::runner {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::vector<v1::Path>& AllPaths() {
+  static const auto* const paths = new std::vector<v1::Path>{
+      v1::PATH_NATIVE, v1::PATH_PTX_JIT, v1::PATH_PLAIN};
+  return *paths;
+}
+
+class Sequence : public RunFixture {
+ protected:
+  v1::CellResult RunAll(const std::vector<std::string>& arguments,
+                        const AttemptHooks& hooks) const {
+    return RunEntry(Request(arguments).entry(), AllPaths(), {"GPU-1"},
+                    artifact_->path(), hooks);
+  }
+};
+
+TEST_F(Sequence, RunsPathsInOrderAndRepeatsForcedJitAsProof) {
+  const v1::CellResult result = RunAll({"driver"}, {});
+  EXPECT_TRUE(result.complete());
+  EXPECT_EQ(result.result_id().size(), 32u);
+  ASSERT_EQ(result.observations_size(), 4);
+  EXPECT_EQ(result.observations(0).path(), v1::PATH_NATIVE);
+  EXPECT_EQ(result.observations(1).path(), v1::PATH_PTX_JIT);
+  EXPECT_FALSE(result.observations(1).jit_proof());
+  EXPECT_FALSE(result.observations(1).cache().observed());
+  EXPECT_EQ(result.observations(2).path(), v1::PATH_PTX_JIT);
+  EXPECT_TRUE(result.observations(2).jit_proof());
+  EXPECT_TRUE(result.observations(2).cache().observed());
+  EXPECT_EQ(result.observations(2).cache().files(), 2u);
+  EXPECT_EQ(result.observations(3).path(), v1::PATH_PLAIN);
+  EXPECT_EQ(result.observations(3).gpu_uuid(), "GPU-1");
+}
+
+TEST_F(Sequence, FailedForcedJitIsNotRepeated) {
+  const v1::CellResult result = RunAll({"exit", "1"}, {});
+  EXPECT_TRUE(result.complete());
+  EXPECT_EQ(result.observations_size(), 3);
+}
+
+TEST_F(Sequence, ExpectedExitCodeCountsAsSuccess) {
+  v1::Entry entry = Request({"exit", "3"}).entry();
+  entry.set_expected_exit(3);
+  const v1::CellResult result =
+      RunEntry(entry, {v1::PATH_PTX_JIT}, {}, artifact_->path(), {});
+  EXPECT_EQ(result.observations_size(), 2);
+}
+
+TEST_F(Sequence, HooksSurroundEveryAttempt) {
+  std::vector<std::string> events;
+  AttemptHooks hooks;
+  hooks.before = [&](const v1::RunRequest& request) {
+    EXPECT_EQ(request.attempt_id().size(), 32u);
+    events.push_back("before " + request.attempt_id());
+    return absl::OkStatus();
+  };
+  hooks.after = [&](const v1::Observation& observation) {
+    events.push_back("after " + observation.attempt_id());
+  };
+  hooks.conditions = [] {
+    v1::Conditions conditions;
+    conditions.add_lines("boot=1");
+    return conditions;
+  };
+  const v1::CellResult result =
+      RunEntry(Request({"exit", "0"}).entry(), {v1::PATH_NATIVE}, {},
+               artifact_->path(), hooks);
+  ASSERT_EQ(result.observations_size(), 1);
+  const std::string id = result.observations(0).attempt_id();
+  EXPECT_THAT(events, ElementsAre("before " + id, "after " + id));
+  EXPECT_EQ(result.observations(0).conditions_before().lines(0), "boot=1");
+  EXPECT_EQ(result.observations(0).conditions_after().lines(0), "boot=1");
+}
+
+TEST_F(Sequence, AttemptThatCannotBeRecordedIsNotStarted) {
+  AttemptHooks hooks;
+  hooks.before = [](const v1::RunRequest&) {
+    return absl::ResourceExhaustedError("no space for the journal");
+  };
+  const v1::CellResult result = RunAll({"exit", "0"}, hooks);
+  EXPECT_FALSE(result.complete());
+  ASSERT_EQ(result.observations_size(), 1);
+  EXPECT_EQ(result.observations(0).ending(), v1::ENDING_SKIPPED);
+  EXPECT_THAT(result.observations(0).problem(), HasSubstr("no space"));
+}
+
+TEST_F(Sequence, CancelledSequenceIsIncomplete) {
+  AttemptHooks hooks;
+  hooks.cancelled = [] { return true; };
+  const v1::CellResult result = RunAll({"sleep"}, hooks);
+  EXPECT_FALSE(result.complete());
+  ASSERT_EQ(result.observations_size(), 1);
+  EXPECT_EQ(result.observations(0).ending(), v1::ENDING_SKIPPED);
+}
+
+TEST_F(Sequence, WorkFoldersAreRemoved) {
+  AttemptHooks hooks;
+  hooks.work_parent = work_->path();
+  std::string seen;
+  hooks.before = [&](const v1::RunRequest& request) {
+    seen = request.work_directory();
+    return absl::OkStatus();
+  };
+  RunAll({"driver"}, hooks);
+  EXPECT_THAT(seen, HasSubstr(work_->path()));
+  EXPECT_THAT(ListDirectory(work_->path()), IsOkAndHolds(ElementsAre()));
+}
+
+}  // namespace
+}  // namespace twinpath::runner
