@@ -40,6 +40,18 @@ bool Contains(const std::vector<uint32_t>& errors, uint32_t error) {
   return false;
 }
 
+// Part of the artifact is native and part is compiled: whether a run compiles
+// depends on what it launches (compat/predict.h).
+bool IsMixed(const v1::PathPrediction& prediction) {
+  bool native = false;
+  bool jit = false;
+  for (const v1::Reason& reason : prediction.reasons()) {
+    native |= reason.code() == "TP200";
+    jit |= reason.code() == "TP235" || reason.code() == "TP206";
+  }
+  return native && jit;
+}
+
 // What was observed that `prediction` excludes; empty if nothing.
 std::string Contradiction(const v1::PathPrediction& prediction,
                           const PathEvaluation& seen,
@@ -53,7 +65,11 @@ std::string Contradiction(const v1::PathPrediction& prediction,
           errors.empty()
               ? "predicted to fail"
               : absl::StrCat("predicted to fail with CUDA error ", errors[0]);
-      if (proven) return absl::StrCat(predicted, ", and it ran");
+      // With gaps the failure is certain only for part of the artifact; a run
+      // that launches none of that part contradicts nothing.
+      if (proven && prediction.gaps() == 0) {
+        return absl::StrCat(predicted, ", and it ran");
+      }
       if (failed && !errors.empty() &&
           (IsLoadError(seen.cuda_error) || IsExecutionError(seen.cuda_error)) &&
           !Contains(errors, seen.cuda_error)) {
@@ -76,6 +92,7 @@ std::string Contradiction(const v1::PathPrediction& prediction,
       if (!proven || prediction.path() != v1::PATH_PLAIN) return "";
       const v1::Observation* run = MainRun(result, v1::PATH_PLAIN);
       if (run == nullptr || !run->cache().observed()) return "";
+      if (IsMixed(prediction)) return "";
       if (!jit && run->cache().files() > 0) {
         return absl::StrCat(predicted, ", and PTX was compiled");
       }

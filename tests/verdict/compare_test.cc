@@ -100,6 +100,25 @@ TEST(Contradictions, GapsLeaveRoomForAMissingKernel) {
   EXPECT_THAT(Contradictions(cell, GoodEntry()), IsEmpty());
 }
 
+// A member of the artifact fails once one of its kernels is launched; a run
+// that launches none of them is no contradiction.
+TEST(Contradictions, PartialFailureLeavesRoomForSuccess) {
+  v1::Cell cell = GoodCell();
+  Predict(cell, v1::PATH_NATIVE, v1::OUTCOME_FAILS, 209, "TP201");
+  EXPECT_THAT(Contradictions(cell, GoodEntry()), SizeIs(1));
+  cell.mutable_predictions(0)->set_gaps(2);
+  EXPECT_THAT(Contradictions(cell, GoodEntry()), IsEmpty());
+}
+
+// Native and compiled code side by side: an empty cache is no contradiction.
+TEST(Contradictions, MixedCodeMayOrMayNotCompile) {
+  v1::Cell cell = GoodCell();
+  Predict(cell, v1::PATH_PLAIN, v1::OUTCOME_JIT, 0, "TP206");
+  EXPECT_THAT(Contradictions(cell, GoodEntry()), SizeIs(1));
+  cell.mutable_predictions(0)->add_reasons()->set_code("TP200");
+  EXPECT_THAT(Contradictions(cell, GoodEntry()), IsEmpty());
+}
+
 TEST(Contradictions, AnyOfSeveralPredictedErrorsIsRight) {
   v1::Cell cell = GoodCell();
   Predict(cell, v1::PATH_NATIVE, v1::OUTCOME_FAILS, 209, "TP201");
