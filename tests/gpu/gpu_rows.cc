@@ -18,9 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -33,6 +31,7 @@
 #include "runner/run.h"
 #include "runner/sandbox.h"
 #include "runner/sequence.h"
+#include "tests/gpu/row_outcome.h"
 
 namespace twinpath::runner {
 namespace {
@@ -76,44 +75,6 @@ constexpr Expected kExpected[] = {
     {"plain", "check", "PASS jit", "223", "PASS"},
     {"newer-gpu-only", "check", "209", "209", "209"},
 };
-
-// The number behind "CUDA error " or "Returning " in a text; "" if none.
-std::string NumberBehind(absl::string_view text, absl::string_view mark) {
-  const size_t at = text.find(mark);
-  if (at == absl::string_view::npos) return "";
-  const absl::string_view rest = text.substr(at + mark.size());
-  size_t end = 0;
-  while (end < rest.size() &&
-         absl::ascii_isdigit(static_cast<unsigned char>(rest[end]))) {
-    ++end;
-  }
-  return std::string(rest.substr(0, end));
-}
-
-// One word for what a run did.
-std::string Outcome(const v1::Observation& run) {
-  const std::string& out = run.stdout().head();
-  if (run.ending() != v1::ENDING_EXITED) {
-    return absl::AsciiStrToLower(v1::Ending_Name(run.ending()).substr(7));
-  }
-  const std::string error = NumberBehind(run.stderr().head(), "CUDA error ");
-  if (!error.empty()) return error;
-  if (run.exit_code() != 0) return absl::StrCat("exit ", run.exit_code());
-  if (absl::StrContains(out, "no error")) {
-    const std::string logged =
-        NumberBehind(run.driver_log().head(), "Returning ");
-    return absl::StrCat("silent ", logged.empty() ? "success" : logged);
-  }
-  std::string word = absl::StrContains(out, "PASS") ? "PASS" : "";
-  if (const std::string value = NumberBehind(out, "value "); !value.empty()) {
-    word = absl::StrCat("value ", value);
-  }
-  if (run.path() == v1::PATH_PLAIN && run.cache().observed() &&
-      run.cache().files() > 0) {
-    absl::StrAppend(&word, " jit");
-  }
-  return word.empty() ? "no success line" : word;
-}
 
 std::string Detail(const v1::Observation& run) {
   std::string log = run.driver_log().head();
@@ -159,7 +120,7 @@ class Suite {
               expected.program,
               std::string(PathName(run.path())),
               "",
-              Outcome(run),
+              gpu::Outcome(run),
               Detail(run)};
       if (run.jit_proof()) {
         // The proof is the files, not the answer.
@@ -197,7 +158,7 @@ class Suite {
       added.set_value(value);
     }
     const v1::Observation run = RunInChild(request, absl::Minutes(3), nullptr);
-    Add({variant, "check", name, expected, Outcome(run), Detail(run)});
+    Add({variant, "check", name, expected, gpu::Outcome(run), Detail(run)});
   }
 
   // In a new work folder.
@@ -287,24 +248,15 @@ std::string JsonOf(const google::protobuf::Message& message) {
   return status.ok() ? text : "{}";
 }
 
-std::string Quoted(absl::string_view text) {
-  std::string result = "\"";
-  for (const char c : Printable(text)) {
-    if (c == '"' || c == '\\') result.push_back('\\');
-    result.push_back(c);
-  }
-  return result + "\"";
-}
-
 std::string JsonOf(const std::vector<Row>& rows) {
   std::vector<std::string> lines;
   for (const Row& row : rows) {
-    lines.push_back(
-        absl::StrCat("  {\"variant\": ", Quoted(row.variant), ", \"row\": ",
-                     Quoted(row.name), ", \"expected\": ", Quoted(row.expected),
-                     ", \"got\": ", Quoted(row.got),
-                     ", \"equal\": ", row.equal() ? "true" : "false",
-                     ", \"detail\": ", Quoted(row.detail), "}"));
+    lines.push_back(absl::StrCat(
+        "  {\"variant\": ", gpu::JsonQuoted(row.variant),
+        ", \"row\": ", gpu::JsonQuoted(row.name), ", \"expected\": ",
+        gpu::JsonQuoted(row.expected), ", \"got\": ", gpu::JsonQuoted(row.got),
+        ", \"equal\": ", row.equal() ? "true" : "false",
+        ", \"detail\": ", gpu::JsonQuoted(row.detail), "}"));
   }
   return absl::StrCat("[\n", absl::StrJoin(lines, ",\n"), "\n]\n");
 }
