@@ -52,7 +52,6 @@ std::vector<std::string> SandboxArguments(const SandboxSpec& spec) {
       spec.bwrap,
       // Everything of its own: users, processes, IPC, network, host name.
       "--unshare-all", "--unshare-user", "--uid", user, "--gid", user,
-      "--hostname", "sandbox",
       // As root bwrap would keep every capability inside.
       "--cap-drop", "ALL",
       // Ends with its parent; no terminal to push input into; process 1 is the
