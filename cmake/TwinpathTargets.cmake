@@ -77,5 +77,16 @@ function(twinpath_cc_test)
   gtest_discover_tests(${ARG_NAME}
     DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300
-               ENVIRONMENT "TWINPATH_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};TWINPATH_SOURCE_DIR=${PROJECT_SOURCE_DIR};${ARG_ENVIRONMENT}")
+    TEST_LIST ${ARG_NAME}_list)
+  # gtest_discover_tests takes lists in PROPERTIES apart and so keeps only the
+  # first variable; a script that ctest reads behind its own sets them all.
+  set(environment "TWINPATH_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+                  "TWINPATH_SOURCE_DIR=${PROJECT_SOURCE_DIR}" ${ARG_ENVIRONMENT})
+  set(script "${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME}_environment.cmake")
+  file(WRITE "${script}"
+    "foreach(test IN LISTS ${ARG_NAME}_list)\n"
+    "  set_tests_properties(\"\${test}\" PROPERTIES\n"
+    "    ENVIRONMENT [==[${environment}]==])\n"
+    "endforeach()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
 endfunction()

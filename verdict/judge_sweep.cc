@@ -100,6 +100,7 @@ std::vector<HostPart> HostParts(const v1::Sweep& sweep) {
     AddVerdict(cell.verdict(), host.builder);
   }
   std::vector<HostPart> parts;
+  parts.reserve(hosts.size());
   for (auto& [key, host] : hosts) parts.push_back(std::move(host));
   return parts;
 }
