@@ -14,6 +14,8 @@ namespace {
 
 constexpr size_t kReportsInMemory = 4;
 constexpr int kMissingNamed = 5;
+// A lease carries the manifest and one entry in one message of at most 4 MiB.
+constexpr size_t kMaxManifestBytes = 2 << 20;
 
 // Where the blobs of the artifact's files are missing or have another size.
 absl::Status CheckBlobs(const v1::Artifact& artifact, const BlobStore& blobs) {
@@ -68,6 +70,11 @@ absl::StatusOr<v1::RegisterArtifactResponse> Artifacts::Register(
   v1::StoredArtifact stored;
   *stored.mutable_artifact() = request.artifact();
   TWINPATH_RETURN_IF_ERROR(model_.validate_artifact(stored.artifact()));
+  if (stored.artifact().ByteSizeLong() > kMaxManifestBytes) {
+    return absl::InvalidArgumentError(
+        "the manifest takes more than 2 MiB, which no lease could carry; pack "
+        "files that belong together");
+  }
   TWINPATH_ASSIGN_OR_RETURN(const Sha256 digest,
                             model_.artifact_digest(stored.artifact()));
   stored.mutable_artifact()->mutable_digest()->set_sha256(digest.Raw());

@@ -16,6 +16,8 @@ namespace {
 
 // Ids an agent chose; longer ones are no ids.
 constexpr size_t kMaxIdBytes = 256;
+// Cells an agent is told to give up at a time.
+constexpr size_t kMaxGiveUp = 64;
 
 const v1::Entry* FindEntry(const v1::Release& release, absl::string_view name) {
   for (const v1::Entry& entry : release.entries()) {
@@ -75,12 +77,16 @@ absl::Status Dispatcher::CheckFence(const StoreView& view,
                    " was taken over by session ", host.session));
 }
 
-absl::StatusOr<std::vector<v1::Lease>> Dispatcher::Grant(
-    StoreTransaction& transaction, absl::string_view host_id, uint64_t session,
-    bool fresh_only, absl::Time now, ChangedSweeps& changed) const {
-  std::vector<v1::Lease> leases;
+absl::StatusOr<Granted> Dispatcher::Grant(StoreTransaction& transaction,
+                                          absl::string_view host_id,
+                                          uint64_t session, bool fresh_only,
+                                          absl::Time now,
+                                          ChangedSweeps& changed) const {
+  Granted granted;
   TWINPATH_ASSIGN_OR_RETURN(std::vector<CellRow> cells,
                             transaction.ListOpenHostCells(host_id));
+  if (cells.empty()) return granted;
+  TWINPATH_ASSIGN_OR_RETURN(const HostRow host, transaction.GetHost(host_id));
   int leased = 0;
   bool exclusive = false;
   absl::flat_hash_set<std::string> busy;
@@ -93,8 +99,13 @@ absl::StatusOr<std::vector<v1::Lease>> Dispatcher::Grant(
   absl::flat_hash_map<std::string, SweepRow> sweeps;
   for (CellRow& row : cells) {
     if (exclusive || leased >= options_.max_leases_per_host) break;
-    if (row.cell.state() != v1::CELL_STATE_WAITING || row.needs_facts ||
-        row.not_before > now || (fresh_only && row.cell.leases() > 0) ||
+    if (row.cell.state() != v1::CELL_STATE_WAITING) continue;
+    if (row.needs_facts ||
+        row.cell.conditions_digest().sha256() != host.conditions) {
+      granted.needs_refresh |= host.has_facts;
+      continue;
+    }
+    if (row.not_before > now || (fresh_only && row.cell.leases() > 0) ||
         busy.contains(row.cell.gpu_uuid()) || (row.exclusive && leased > 0)) {
       continue;
     }
@@ -148,9 +159,9 @@ absl::StatusOr<std::vector<v1::Lease>> Dispatcher::Grant(
     AddPaths(sweep.spec().policy(), lease);
     *lease.mutable_start_within() = ToProto(start_within);
     *lease.mutable_predictions() = row.cell.predictions();
-    leases.push_back(std::move(lease));
+    granted.leases.push_back(std::move(lease));
   }
-  return leases;
+  return granted;
 }
 
 absl::StatusOr<std::vector<std::string>> Dispatcher::Held(
@@ -190,6 +201,8 @@ absl::StatusOr<std::vector<std::string>> Dispatcher::Held(
   }
   std::vector<std::string> give_up;
   for (const std::string& id : held) {
+    // The rest is told with the next list: messages to an agent are bounded.
+    if (give_up.size() == kMaxGiveUp) break;
     if (!open.contains(id)) give_up.push_back(id);
   }
   return give_up;

@@ -47,6 +47,14 @@ struct DispatchOptions {
 // Ids of sweeps that a transaction changed.
 using ChangedSweeps = std::set<std::string>;
 
+// What Grant() found.
+struct Granted {
+  std::vector<v1::Lease> leases;
+  // Cells wait that were made for other facts than the host's newest: they are
+  // to be brought up to date before they can be leased.
+  bool needs_refresh = false;
+};
+
 // What became of a result.
 enum class ResultFate {
   // It decided its cell.
@@ -76,11 +84,10 @@ class Dispatcher {
 
   // Leases cells to the host's session, oldest sweep first; with `fresh_only`
   // only cells that were never leased. Empty where nothing may start.
-  absl::StatusOr<std::vector<v1::Lease>> Grant(StoreTransaction& transaction,
-                                               absl::string_view host_id,
-                                               uint64_t session,
-                                               bool fresh_only, absl::Time now,
-                                               ChangedSweeps& changed) const;
+  absl::StatusOr<Granted> Grant(StoreTransaction& transaction,
+                                absl::string_view host_id, uint64_t session,
+                                bool fresh_only, absl::Time now,
+                                ChangedSweeps& changed) const;
 
   // Takes the agent's list of cells it holds: their leases live on, under this
   // session. With `hello`, unstarted or not, a lease that is not in the list is

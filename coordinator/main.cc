@@ -46,6 +46,8 @@ struct Options {
 };
 
 void AddOptions(CLI::App& app, Options& options) {
+  // A later word wins, so that a wrapper's defaults can be overridden.
+  app.option_defaults()->take_last();
   app.add_option("--state", options.state,
                  "Folder for the store and the blobs; made at need")
       ->required();

@@ -5,6 +5,7 @@
 #define TWINPATH_COORDINATOR_SERVICES_H_
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/service_type.h>
 
 #include <memory>
 

@@ -17,6 +17,7 @@ namespace {
 
 // A store this far behind grants no leases.
 constexpr int64_t kBehind = 2000;
+constexpr size_t kMaxFactsBytes = 1 << 20;
 constexpr int kMaxHeldCells = 10'000;
 constexpr absl::Duration kNotableSkew = absl::Seconds(60);
 
@@ -243,6 +244,7 @@ void Session::Opened(const HostRow& host, uint64_t number,
     *ack.mutable_heartbeat_interval() = ToProto(interval_);
     ack.set_coordinator_version(kVersion.data(), kVersion.size());
     SendLocked(std::move(message));
+    open_ = true;
     for (const std::string& cell : give_up) {
       v1::CoordinatorMessage cancel;
       cancel.mutable_cancel()->set_cell_id(cell);
@@ -307,6 +309,10 @@ void Session::OnFacts(const v1::HostFacts& received) {
         absl::StrCat("host ", name,
                      " is enrolled as real and sends simulated facts; enrol it "
                      "anew under another name")));
+    return;
+  }
+  if (facts.ByteSizeLong() > kMaxFactsBytes) {
+    Close(absl::InvalidArgumentError("facts take more than 1 MiB"));
     return;
   }
   facts.set_simulated(simulated);
@@ -468,7 +474,7 @@ void Session::Pump() {
     fresh_only = spooled_;
   }
   struct Outcome {
-    std::vector<v1::Lease> leases;
+    Granted granted;
     ChangedSweeps changed;
   };
   const auto outcome = std::make_shared<Outcome>();
@@ -478,20 +484,21 @@ void Session::Pump() {
        outcome](StoreTransaction& transaction) -> absl::Status {
         *outcome = Outcome();
         TWINPATH_ASSIGN_OR_RETURN(
-            outcome->leases, self->context_.dispatcher.Grant(
-                                 transaction, host_id, number, fresh_only,
-                                 self->context_.store.Now(), outcome->changed));
+            outcome->granted,
+            self->context_.dispatcher.Grant(
+                transaction, host_id, number, fresh_only,
+                self->context_.store.Now(), outcome->changed));
         return absl::OkStatus();
       },
-      [self, outcome](const absl::Status& status) {
+      [self, outcome, host_id](const absl::Status& status) {
         bool again = false;
         {
           MutexLock lock(self->mutex_);
           self->pumping_ = false;
           again = std::exchange(self->pump_again_, false);
           if (status.ok()) {
-            self->granted_ |= !outcome->leases.empty();
-            for (v1::Lease& lease : outcome->leases) {
+            self->granted_ |= !outcome->granted.leases.empty();
+            for (v1::Lease& lease : outcome->granted.leases) {
               v1::CoordinatorMessage message;
               *message.mutable_lease() = std::move(lease);
               self->SendLocked(std::move(message));
@@ -506,6 +513,9 @@ void Session::Pump() {
         if (!outcome->changed.empty()) {
           self->context_.events.OnSweepsChanged(outcome->changed);
         }
+        if (outcome->granted.needs_refresh) {
+          self->context_.events.OnFacts(host_id);
+        }
         if (again) self->Pump();
       });
 }
@@ -514,7 +524,8 @@ void Session::CancelCell(const std::string& cell_id) {
   v1::CoordinatorMessage message;
   message.mutable_cancel()->set_cell_id(cell_id);
   MutexLock lock(mutex_);
-  SendLocked(std::move(message));
+  // Nothing is said before hello_ack.
+  if (open_) SendLocked(std::move(message));
 }
 
 void Session::Drain(absl::Duration retry_after) {
@@ -522,7 +533,12 @@ void Session::Drain(absl::Duration retry_after) {
   *message.mutable_drain()->mutable_retry_after() = ToProto(retry_after);
   MutexLock lock(mutex_);
   draining_ = true;
-  SendLocked(std::move(message));
+  if (open_) {
+    SendLocked(std::move(message));
+  } else if (peer_ != nullptr) {
+    std::exchange(peer_, nullptr)
+        ->Close(absl::UnavailableError("the coordinator is stopping"));
+  }
 }
 
 }  // namespace twinpath::coordinator

@@ -129,6 +129,8 @@ class Session : public std::enable_shared_from_this<Session> {
   absl::Duration interval_ ABSL_GUARDED_BY(mutex_);
   absl::Time heard_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
   absl::Time seen_ ABSL_GUARDED_BY(mutex_) = NoTime();
+  // hello_ack was sent.
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
   // Facts have come on this session, so that cells are of today's GPUs.
   bool has_facts_ ABSL_GUARDED_BY(mutex_) = false;
   bool refuses_ ABSL_GUARDED_BY(mutex_) = false;

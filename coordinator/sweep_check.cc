@@ -21,6 +21,8 @@ constexpr int kMaxEntries = 1000;
 constexpr int kMaxWords = 4096;
 constexpr size_t kMaxTextBytes = 128 << 10;
 constexpr uint32_t kMaxGpus = 64;
+// A lease carries one entry beside the manifest.
+constexpr size_t kMaxEntryBytes = 1 << 20;
 constexpr absl::Duration kMaxTimeout = absl::Hours(24);
 constexpr int64_t kHostPage = 500;
 
@@ -143,6 +145,9 @@ void CheckEntry(const v1::Entry& entry, const v1::Artifact& artifact,
       mistakes.Add(place, absl::StrCat("variable ", variable.name(),
                                        ": value is too long"));
     }
+  }
+  if (entry.ByteSizeLong() > kMaxEntryBytes) {
+    mistakes.Add(place, "takes more than 1 MiB");
   }
   if (entry.gpus().count() > kMaxGpus) {
     mistakes.Add(place, absl::StrCat("more than ", kMaxGpus, " GPUs"));
