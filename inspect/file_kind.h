@@ -10,8 +10,8 @@
 
 namespace twinpath::inspect {
 
-// First bytes that are looked at.
-inline constexpr size_t kHeadBytes = 4096;
+// First bytes that are looked at; a PTX file may start with a long comment.
+inline constexpr size_t kHeadBytes = 64 << 10;
 
 struct ContentKind {
   // UNSPECIFIED for ELF: what kind of ELF file is for the ELF reader to say.

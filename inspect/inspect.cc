@@ -36,6 +36,7 @@ constexpr char kRelocatableSection[] = "__nv_relfatbin";
 // runtime of every toolkit since 10.0 hold it, nothing else does.
 constexpr char kCudartText[] = "/cudart.shm.";
 constexpr char kUpxMark[] = "UPX!";
+constexpr size_t kUpxHeadBytes = 4096;
 constexpr uint64_t kTailBytes = 4096;
 // A kernel-less image of the device link stands in nearly every linked file and
 // tells the linking toolkit; it is read in list mode too, where it is small.
@@ -399,7 +400,7 @@ class Inspection {
         source_.size() - std::min(source_.size(), kTailBytes);
     TWINPATH_ASSIGN_OR_RETURN(const std::string tail,
                               ReadUpTo(source_, tail_at, kTailBytes));
-    if (absl::StrContains(head, kUpxMark) ||
+    if (absl::StrContains(head.substr(0, kUpxHeadBytes), kUpxMark) ||
         absl::StrContains(tail, kUpxMark)) {
       report_.set_kind(v1::FILE_KIND_PACKED);
       Problem("TP215", "packed by UPX: unpack it, or run it, to judge it");

@@ -197,6 +197,31 @@ TEST(Hostile, TheCapOnExpandedBytesIsStated) {
               HasSubstr("above the cap of 524288"));
 }
 
+// Above the size that is held in memory: read while it is decoded.
+TEST(Hostile, LargeImagesAreReadInAWindow) {
+  const size_t size = size_t{150} << 20;
+  for (const v1::Compression compression :
+       {v1::COMPRESSION_NONE, v1::COMPRESSION_ZSTD}) {
+    const v1::FileReport report = InspectBytes(
+        BuildFatbin({SassEntry({.sm = 90, .filler = size}, compression)}));
+    ASSERT_EQ(report.fatbins_size(), 1);
+    const v1::Image& image = report.fatbins(0).images(0);
+    EXPECT_EQ(image.problem(), "");
+    EXPECT_GT(image.expanded_bytes(), size);
+    EXPECT_THAT(KernelNames(image), ElementsAre("_Z6kernelPi"));
+  }
+  const v1::FileReport report = InspectBytes(BuildFatbin(
+      {SassEntry({.sm = 90, .filler = size}, v1::COMPRESSION_LZ4_BLOCK)}));
+  EXPECT_THAT(report.fatbins(0).images(0).problem(),
+              HasSubstr("only be decoded as a whole"));
+}
+
+TEST(Hostile, APtxFileMayStartWithALongComment) {
+  const v1::FileReport report =
+      InspectBytes("/*" + std::string(20'000, '*') + "*/\n" + BuildPtx({}));
+  EXPECT_EQ(report.kind(), v1::FILE_KIND_PTX);
+}
+
 TEST(Hostile, CompressedSizeBeyondThePayload) {
   EntrySpec entry = SassEntry({.sm = 90}, v1::COMPRESSION_ZSTD);
   entry.claimed_compressed_bytes = 0xffffffff;
