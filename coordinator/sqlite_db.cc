@@ -2,7 +2,6 @@
 
 #include <sqlite3.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -170,11 +169,13 @@ absl::Status SqliteDb::Error(int result, absl::string_view what) const {
       absl::StrCat("store ", path_, ": ", sqlite3_errstr(result), " (",
                    sqlite3_errmsg(db_), ") at: ", what.substr(0, 120));
   const int primary = result & 0xFF;
-  const int system = sqlite3_system_errno(db_);
-  // EFBIG: the file limit of the process; SQLite reports it as a failed write.
+  // A full disk shows as FULL, or as a write that fails: of the file, of its
+  // log, or of the log's index. errno is not kept for all of them, so every
+  // failed write counts as "no room" here; none of them was confirmed.
   if (primary == SQLITE_FULL || primary == SQLITE_NOMEM ||
-      (primary == SQLITE_IOERR &&
-       (system == ENOSPC || system == EDQUOT || system == EFBIG))) {
+      result == SQLITE_IOERR_WRITE || result == SQLITE_IOERR_TRUNCATE ||
+      result == SQLITE_IOERR_SHMSIZE || result == SQLITE_IOERR_SHMOPEN ||
+      result == SQLITE_IOERR_SHMMAP) {
     return absl::ResourceExhaustedError(
         absl::StrCat(message, "; make room on the disk and try again"));
   }
