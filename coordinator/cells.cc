@@ -199,8 +199,10 @@ std::vector<CellRow> CellMaker::MakeCells(const std::string& sweep_id,
       FillGpu(host, entry, *usable.front(), row.cell);
       const size_t wanted =
           entry.gpus().all() ? usable.size() : entry.gpus().count();
-      row.cell.set_gpu_name(
-          absl::StrCat(wanted, " x ", usable.front()->name()));
+      if (wanted > 1) {
+        row.cell.set_gpu_name(
+            absl::StrCat(wanted, " x ", usable.front()->name()));
+      }
       if (wanted > usable.size()) {
         row.cell.set_state(v1::CELL_STATE_ENDED);
         row.reasons = {MakeCellReason(
