@@ -93,8 +93,9 @@ TEST(Ptx, TargetsMayStandBehindOptions) {
 }
 
 TEST(Ptx, EndsAtNul) {
-  const std::string text(".version 7.0 .target sm_70 .entry a{}\0.entry b{}",
-                         50);
+  std::string text = ".version 7.0 .target sm_70 .entry a{}";
+  text.push_back('\0');
+  text += ".entry b{}";
   EXPECT_THAT(Names(ParsePtx(text)), ElementsAre("a"));
 }
 
