@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct Library {
   int gaps_90 = 0;
   int gaps_121 = 0;
 };
+
+void PrintTo(const Library& library, std::ostream* out) {
+  *out << library.name;
+}
 
 class Libraries : public ::testing::TestWithParam<Library> {};
 

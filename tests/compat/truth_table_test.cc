@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Row {
   // native | ptx-jit | plain
   const char* answers;
 };
+
+void PrintTo(const Row& row, std::ostream* out) { *out << row.what; }
 
 class TruthTable : public ::testing::TestWithParam<Row> {};
 
@@ -100,6 +103,8 @@ struct RawRow {
   const char* image;
   const char* answers;
 };
+
+void PrintTo(const RawRow& row, std::ostream* out) { *out << row.image; }
 
 class RawTruthTable : public ::testing::TestWithParam<RawRow> {};
 
