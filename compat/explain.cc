@@ -67,7 +67,7 @@ Explanation OfError(const ErrorRow& error) {
   explanation.title = absl::StrCat(
       "CUDA error ", error.code, " (", error.runtime_name,
       error.driver_name.empty() ? "" : ", ", error.driver_name, ")");
-  explanation.meaning = absl::StrCat("\"", error.text, "\". ", error.cause);
+  explanation.meaning = absl::StrCat("\"", error.text, "\": ", error.cause);
   if (error.process_must_restart) {
     absl::StrAppend(&explanation.meaning,
                     " The process cannot go on: it must be started anew.");
