@@ -7,12 +7,16 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "inspect/inspect.h"
@@ -67,6 +71,54 @@ constexpr Library kLibraries[] = {
     {"libnvvm.so.4", 63019680, 0, 0, 0, 0, 0, 0, 0},
 };
 
+// Images by target, as "KIND: NUMBERxIMAGES ...", from the same table.
+struct LibraryTargets {
+  const char* name;
+  const char* targets;
+};
+constexpr LibraryTargets kTargets[] = {
+    {"libcublas.so.13",
+     "sm: 75x190 80x191 86x114 90x191 100x191 120x192; compute: 120x188"},
+    {"libcublasLt.so.13",
+     "sm: 75x166 80x482 86x105 89x247 90x221 90ax1376 100x1187 100ax30 "
+     "100fx326 103x64 103fx12 120x463 120fx1149 121x4; compute: 75x1 120x287"},
+    {"libcudnn_adv.so.9",
+     "sm: 75x33 80x33 86x33 90ax33 100fx33 120fx33 121x33; compute: 121x10"},
+    {"libcudnn_cnn.so.9",
+     "sm: 75x12 80x10 86x10 90ax10 100fx10 120fx10 121x10; compute: 121x10"},
+    {"libcudnn_ops.so.9",
+     "sm: 75x22 80x22 90ax22 100fx22 120fx22 121x22; compute: 121x22"},
+    {"libcudnn_engines_precompiled.so.9",
+     "sm: 70x2 75x473 80x662 86x375 90x294 90ax288 100x709 100ax5 100fx445 "
+     "103x7 120x301 120fx407 121x100; compute: 121x93"},
+    {"libcudnn_engines_runtime_compiled.so.9",
+     "sm: 75x23 80x35 86x31 90ax46 100fx41 120fx41 121x41; compute: 121x41"},
+    {"libcufft.so.12",
+     "sm: 75x310 80x357 86x358 87x155 89x358 90x393 100x420 110x354 120x420; "
+     "compute: 75x7189 80x583 86x291 90x68; lto: 75x12728"},
+    {"libcusparse.so.12",
+     "sm: 70x34 75x110 80x148 86x114 89x106 90x148 100x148 103x114 120x114; "
+     "compute: 70x34 80x34 90x42 100x42 103x8 120x113; lto: 50x34 60x34 70x34 "
+     "80x34 90x34 100x34"},
+    {"libcusolver.so.12",
+     "sm: 75x222 80x225 86x225 89x225 90x226 100x226 103x226 120x226 121x226; "
+     "compute: 80x3 86x3 89x3 90x4 100x4 103x4 120x4 121x225"},
+    {"libcusolverMg.so.12",
+     "sm: 75x99 80x102 86x102 89x102 90x103 100x103 103x103 120x103 121x103; "
+     "compute: 80x3 86x3 89x3 90x4 100x4 103x4 120x4 121x102"},
+    {"libnccl.so.2",
+     "sm: 75x139 80x139 90x139 100x139 100fx4 110x139 120x139; compute: "
+     "120x138"},
+    {"libcurand.so.10",
+     "sm: 75x11 80x11 86x11 89x11 90x11 100x11 103x11 120x11 121x11; compute: "
+     "121x10"},
+    {"libcudadevrt.a",
+     "sm: 75x1 80x1 86x1 89x1 90x1 100x1 103x1 110x1 120x1 121x1; compute: "
+     "121x1"},
+    {"libcupti.so.13",
+     "sm: 75x3 80x3 86x3 87x3 89x3 90x3 100x3 103x3 110x3 120x3 121x3"},
+};
+
 // Path of an installed library; "" if there is none.
 std::string FindLibrary(const std::string& name) {
   const char* home = std::getenv("CUDA_HOME");
@@ -79,6 +131,30 @@ std::string FindLibrary(const std::string& name) {
     if (::stat(path.c_str(), &status) == 0) return path;
   }
   return "";
+}
+
+// The report's images in the form of kTargets; code to link counts as its kind.
+std::string TargetList(const v1::FileReport& report) {
+  std::map<std::string, std::map<ImageTarget, uint64_t>> kinds;
+  for (const TargetCount& count : CountTargets(report)) {
+    ImageTarget target = count.target;
+    target.kind = v1::IMAGE_KIND_UNSPECIFIED;
+    const std::string name = TargetName(count.target);
+    kinds[name.substr(0, name.find('_'))][target] += count.images;
+  }
+  std::vector<std::string> parts;
+  for (const char* kind : {"sm", "compute", "lto"}) {
+    if (!kinds.contains(kind)) continue;
+    std::string part = absl::StrCat(kind, ":");
+    for (const auto& [target, images] : kinds[kind]) {
+      const char* suffix = target.suffix == v1::TARGET_SUFFIX_ARCH     ? "a"
+                           : target.suffix == v1::TARGET_SUFFIX_FAMILY ? "f"
+                                                                       : "";
+      absl::StrAppend(&part, " ", target.number, suffix, "x", images);
+    }
+    parts.push_back(part);
+  }
+  return absl::StrJoin(parts, "; ");
 }
 
 class LibrarySurvey : public ::testing::TestWithParam<Library> {
@@ -129,6 +205,11 @@ TEST_P(LibrarySurvey, ListsEveryFatbinAndImage) {
   EXPECT_EQ(kinds["lto"], library.lto);
   for (const v1::Fatbin& fatbin : report.fatbins()) {
     EXPECT_FALSE(fatbin.damaged()) << fatbin.problem();
+  }
+  for (const LibraryTargets& row : kTargets) {
+    if (std::string(row.name) == library.name) {
+      EXPECT_EQ(TargetList(report), row.targets);
+    }
   }
 }
 
