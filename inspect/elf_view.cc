@@ -196,4 +196,30 @@ const ElfSection* ElfView::SectionAtOffset(uint64_t offset) const {
   return offset - section.offset < section.size ? &section : nullptr;
 }
 
+std::string ElfView::Damage(uint64_t file_size) const {
+  if (!section_problem_.empty()) return section_problem_;
+  if (!segment_problem_.empty()) return segment_problem_;
+  const auto outside = [file_size](uint64_t offset, uint64_t size) {
+    return absl::StrCat(size, " bytes at offset ", offset,
+                        ") ends outside the file of ", file_size, " bytes");
+  };
+  for (const ElfSection& section : sections_) {
+    if (section.type != kSectionNoBits && section.type != 0 &&
+        !Fits(section.offset, section.size, file_size)) {
+      return absl::StrCat("section ", section.name, " (",
+                          outside(section.offset, section.size));
+    }
+  }
+  // Debug files keep the segments of the file they were split from.
+  if (!sections_.empty()) return "";
+  for (const ElfSegment& segment : segments_) {
+    if (segment.type == kSegmentLoad &&
+        !Fits(segment.offset, segment.file_size, file_size)) {
+      return absl::StrCat("a segment (",
+                          outside(segment.offset, segment.file_size));
+    }
+  }
+  return "";
+}
+
 }  // namespace twinpath::inspect

@@ -91,6 +91,10 @@ class ElfView {
   const std::string& section_problem() const { return section_problem_; }
   const std::string& segment_problem() const { return segment_problem_; }
 
+  // What shows that the file was cut or its tables are broken: a table, a
+  // section or, without sections, a segment outside it. "" if nothing.
+  std::string Damage(uint64_t file_size) const;
+
   // First section of that name; nullptr if there is none.
   const ElfSection* FindSection(absl::string_view name) const;
 

@@ -11,7 +11,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/digest.h"
@@ -24,6 +23,7 @@
 #include "inspect/file_kind.h"
 #include "inspect/image.h"
 #include "inspect/report_budget.h"
+#include "inspect/runtime.h"
 #include "inspect/scan.h"
 #include "inspect/wrapper.h"
 
@@ -32,9 +32,6 @@ namespace {
 
 constexpr char kFinalSection[] = ".nv_fatbin";
 constexpr char kRelocatableSection[] = "__nv_relfatbin";
-// Printed by the CUDA runtime's shared-memory code; the static and the shared
-// runtime of every toolkit since 10.0 hold it, nothing else does.
-constexpr char kCudartText[] = "/cudart.shm.";
 constexpr char kUpxMark[] = "UPX!";
 constexpr size_t kUpxHeadBytes = 4096;
 constexpr uint64_t kTailBytes = 4096;
@@ -126,7 +123,7 @@ class Inspection {
     TWINPATH_RETURN_IF_ERROR(Wrappers(elf));
     TWINPATH_RETURN_IF_ERROR(LookForPacker(elf, head));
     TWINPATH_RETURN_IF_ERROR(Finish());
-    Cudart(dynamic);
+    SetCudart(dynamic, report_);
     return absl::OkStatus();
   }
 
@@ -161,7 +158,7 @@ class Inspection {
          absl::StrSplit(dynamic.runpath, ':', absl::SkipEmpty())) {
       facts.add_runpath(std::string(part));
     }
-    RuntimeCompilers(dynamic);
+    AddRuntimeCompilers(dynamic, report_);
 
     switch (elf.type()) {
       case kElfTypeRel:
@@ -180,62 +177,13 @@ class Inspection {
         report_.set_kind(v1::FILE_KIND_OTHER);
         break;
     }
-    if (std::string damage = Damage(elf); !damage.empty()) {
+    if (std::string damage = elf.Damage(source_.size()); !damage.empty()) {
       report_.set_kind(v1::FILE_KIND_DAMAGED_ELF);
       Problem("TP233", damage);
     } else if (!dynamic.problem.empty()) {
       Problem("TP232", dynamic.problem);
     }
     return absl::OkStatus();
-  }
-
-  // What shows that the file is cut or its tables are broken; "" if nothing.
-  std::string Damage(const ElfView& elf) const {
-    if (!elf.section_problem().empty()) return elf.section_problem();
-    if (!elf.segment_problem().empty()) return elf.segment_problem();
-    for (const ElfSection& section : elf.sections()) {
-      if (section.type == kSectionNoBits || section.type == 0) continue;
-      const uint64_t end = section.offset + section.size;
-      if (end < section.offset || end > source_.size()) {
-        return absl::StrCat("section ", section.name, " (", section.size,
-                            " bytes at offset ", section.offset,
-                            ") ends outside the file of ", source_.size(),
-                            " bytes");
-      }
-    }
-    if (!elf.sections().empty()) return "";
-    for (const ElfSegment& segment : elf.segments()) {
-      const uint64_t end = segment.offset + segment.file_size;
-      if (segment.type == kSegmentLoad &&
-          (end < segment.offset || end > source_.size())) {
-        return absl::StrCat("a segment (", segment.file_size,
-                            " bytes at offset ", segment.offset,
-                            ") ends outside the file of ", source_.size(),
-                            " bytes");
-      }
-    }
-    return "";
-  }
-
-  void RuntimeCompilers(const DynamicTable& dynamic) {
-    struct Row {
-      absl::string_view prefix;
-      absl::string_view name;
-    };
-    static constexpr Row kRows[] = {{"libnvrtc.so", "nvrtc"},
-                                    {"libnvJitLink.so", "nvjitlink"},
-                                    {"libnvvm.so", "nvvm"},
-                                    {"libtriton.so", "triton"}};
-    std::vector<std::string> names = dynamic.needed;
-    names.push_back(dynamic.soname);
-    for (const std::string& name : names) {
-      for (const Row& row : kRows) {
-        if (!absl::StartsWith(name, row.prefix)) continue;
-        v1::RuntimeCompiler& compiler = *report_.add_runtime_compilers();
-        compiler.set_name(std::string(row.name));
-        compiler.set_evidence(name);
-      }
-    }
   }
 
   // Finds the fatbins of the ranges and puts them into the report.
@@ -481,36 +429,6 @@ class Inspection {
     return by_compiler && any_relocatable && !any_final
                ? v1::REGISTRATION_LEFT_OVER
                : v1::REGISTRATION_SELF_LOADED;
-  }
-
-  // The CUDA runtime's release: by name where it is shared, by the newest
-  // toolkit of the images where it is static.
-  void Cudart(const DynamicTable& dynamic) {
-    v1::ElfFacts& facts = *report_.mutable_elf();
-    std::vector<std::string> names = dynamic.needed;
-    names.push_back(dynamic.soname);
-    for (const std::string& name : names) {
-      absl::string_view rest = name;
-      if (!absl::ConsumePrefix(&rest, "libcudart.so.")) continue;
-      const std::pair<absl::string_view, absl::string_view> parts =
-          absl::StrSplit(rest, absl::MaxSplits('.', 1));
-      uint32_t major = 0;
-      if (!absl::SimpleAtoi(parts.first, &major)) continue;
-      facts.mutable_cudart()->set_major(major);
-      facts.mutable_cudart()->set_minor(0);
-      return;
-    }
-    if (!static_cudart_) return;
-    std::pair<uint32_t, uint32_t> newest = {0, 0};
-    for (const v1::Fatbin& fatbin : report_.fatbins()) {
-      for (const v1::Image& image : fatbin.images()) {
-        const v1::Version& toolkit = image.producer().toolkit();
-        newest = std::max(newest, {toolkit.major(), toolkit.minor()});
-      }
-    }
-    if (newest.first == 0) return;
-    facts.mutable_cudart()->set_major(newest.first);
-    facts.mutable_cudart()->set_minor(newest.second);
   }
 
   const FileSource& source_;
