@@ -58,6 +58,10 @@ std::string Observed(const v1::Observation& run, const v1::Observation* proof) {
   if (const uint32_t error = CudaErrorOf(run); error != 0) {
     return absl::StrCat(error);
   }
+  // What the agent found; a simulated run has nothing else.
+  for (const v1::Reason& reason : run.errors()) {
+    if (reason.cuda_error() != 0) return absl::StrCat(reason.cuda_error());
+  }
   if (run.exit_code() != 0) return absl::StrCat("exit ", run.exit_code());
   if (run.path() == v1::PATH_PLAIN) {
     return run.cache().files() > 0 ? "jit" : "native";
