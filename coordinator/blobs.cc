@@ -12,6 +12,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -19,6 +21,8 @@ namespace twinpath::coordinator {
 namespace {
 
 constexpr uint64_t kReadWindow = 1 << 20;
+// An upload that nobody resumed for so long is dropped at the next start.
+constexpr absl::Duration kPartLife = absl::Hours(24 * 7);
 
 absl::Status NoRoom(absl::string_view what) {
   return absl::ResourceExhaustedError(
@@ -72,9 +76,14 @@ absl::Status BlobStore::Scan() {
         unlink(path.c_str());
         continue;
       }
-      if (const absl::StatusOr<uint64_t> size = SizeOf(path); size.ok()) {
-        used += *size;
+      struct stat info = {};
+      if (stat(path.c_str(), &info) != 0) continue;
+      if (name == "uploads" &&
+          absl::FromTimeT(info.st_mtime) < absl::Now() - kPartLife) {
+        unlink(path.c_str());
+        continue;
       }
+      used += static_cast<uint64_t>(info.st_size);
     }
   }
   MutexLock lock(mutex_);

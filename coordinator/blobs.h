@@ -48,7 +48,8 @@ class BlobStore {
  public:
   class Upload;
 
-  // Opens or makes the folder; leftovers of parallel uploads are removed.
+  // Opens or makes the folder; leftovers of parallel uploads, and uploads that
+  // nobody resumed for a week, are removed.
   static absl::StatusOr<std::unique_ptr<BlobStore>> Open(
       const std::string& folder, const BlobOptions& options);
 

@@ -49,6 +49,9 @@ class SessionEvents {
   virtual void OnFacts(const std::string& host_id) = 0;
 };
 
+// Most cells an agent's list names.
+inline constexpr int kMaxHeldCells = 10'000;
+
 struct SessionOptions {
   // Heartbeats come every max(shortest, sessions / per_second).
   absl::Duration shortest_heartbeat = absl::Seconds(30);

@@ -27,7 +27,7 @@ constexpr absl::Duration kMaxTimeout = absl::Hours(24);
 constexpr int64_t kHostPage = 500;
 
 // Variables that decide what a run proves, so that an entry may not set them
-// (docs/paths.md).
+//.
 bool IsReservedVariable(absl::string_view name) {
   return absl::StartsWith(name, "LD_") ||
          absl::StartsWith(name, "CUDA_FORCE_") ||

@@ -1,9 +1,11 @@
 #include "coordinator/blobs.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -179,6 +181,20 @@ TEST_F(BlobsTest, LeftoversOfParallelUploadsGoAtStart) {
   ASSERT_THAT(WriteFileAtomic(stray, "x"), IsOk());
   Open({});
   EXPECT_TRUE(Leftovers().empty());
+}
+
+TEST_F(BlobsTest, UploadsNobodyResumesGoAfterAWeek) {
+  const Sha256 digest = Sha256Of("hello");
+  {
+    auto upload = blobs_->Begin(digest, 5, 0);
+    ASSERT_THAT((*upload)->Write("hel"), IsOk());
+  }
+  const std::string part = JoinPath(folder_.path(), "uploads/" + digest.Hex());
+  const struct timespec old[2] = {{1'000'000, 0}, {1'000'000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, part.c_str(), old, 0), 0);
+  Open({});
+  EXPECT_EQ(blobs_->Progress(digest)->offset, 0u);
+  EXPECT_EQ(blobs_->UsedBytes(), 0u);
 }
 
 TEST_F(BlobsTest, FullDiskKeepsNothing) {
