@@ -23,10 +23,9 @@ class GrpcBlobSource final : public BlobSource {
                           absl::Duration stall = absl::Seconds(30))
       : stub_(v1::BlobService::NewStub(channel)), stall_(stall) {}
 
-  absl::Status Fetch(
-      const Sha256& digest, uint64_t offset,
-      const std::function<absl::Status(absl::string_view)>& sink,
-      const std::function<bool()>& cancelled) override;
+  absl::Status Fetch(const Sha256& digest, uint64_t offset,
+                     const std::function<absl::Status(absl::string_view)>& sink,
+                     const std::function<bool()>& cancelled) override;
 
  private:
   const std::unique_ptr<v1::BlobService::Stub> stub_;

@@ -1,6 +1,6 @@
 // The channel to the coordinator, its settings, and statuses across it. Without
-// TLS the coordinator keeps to loopback, and so does the agent: its secret never
-// leaves the host in clear.
+// TLS the coordinator keeps to loopback, and so does the agent: its secret
+// never leaves the host in clear.
 
 #ifndef TWINPATH_AGENT_GRPC_CHANNEL_H_
 #define TWINPATH_AGENT_GRPC_CHANNEL_H_

@@ -40,10 +40,10 @@ void Notify::Send(absl::string_view words) const {
   const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return;
   // A manager that does not listen is no reason to stop.
-  (void)sendto(fd.get(), words.data(), words.size(), MSG_NOSIGNAL,
-               reinterpret_cast<const sockaddr*>(&address),
-               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
-                                      socket_.size()));
+  (void)sendto(
+      fd.get(), words.data(), words.size(), MSG_NOSIGNAL,
+      reinterpret_cast<const sockaddr*>(&address),
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size()));
 }
 
 }  // namespace twinpath::agent

@@ -17,8 +17,8 @@ class Notify {
   // child speaks for this process. Call before any thread exists.
   static Notify Open();
 
-  // Sends "READY=1", "STATUS=...", "WATCHDOG=1", "STOPPING=1". Nothing without a
-  // service manager.
+  // Sends "READY=1", "STATUS=...", "WATCHDOG=1", "STOPPING=1". Nothing without
+  // a service manager.
   void Send(absl::string_view words) const;
   // How often systemd wants to hear from this process; infinite: never.
   absl::Duration watchdog() const { return watchdog_; }

@@ -233,6 +233,7 @@ void Session::OnMessage(uint64_t stream,
             {{"result", message.result_ack().result_id()},
              {"why", std::string(MessageOf(status))}});
       }
+      handler_.OnAcknowledged();
       break;
     }
     case v1::CoordinatorMessage::kFactsRequest:

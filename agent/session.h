@@ -53,6 +53,8 @@ class SessionHandler {
   virtual void OnLease(const v1::Lease& lease) = 0;
   virtual void OnCancel(const std::string& cell_id) = 0;
   virtual void OnFactsRequest() = 0;
+  // A result has left the spool.
+  virtual void OnAcknowledged() = 0;
   // Cells waiting, running, or with a result in the spool.
   virtual std::vector<std::string> HeldCells() = 0;
   // Why no further lease is wanted; nothing: leases are welcome.

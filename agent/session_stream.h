@@ -26,9 +26,9 @@ class SessionStream final
  public:
   // Opens the stream with this number of the session's. `on_done` is called
   // once, on a gRPC thread, when it has ended.
-  static std::shared_ptr<SessionStream> Start(
-      v1::AgentService::Stub& stub, Session& session, uint64_t number,
-      std::function<void()> on_done);
+  static std::shared_ptr<SessionStream> Start(v1::AgentService::Stub& stub,
+                                              Session& session, uint64_t number,
+                                              std::function<void()> on_done);
 
   // Asks the session for something to write, unless a write is under way.
   void Wake();

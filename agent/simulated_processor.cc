@@ -159,11 +159,11 @@ CellOutcome SimulatedProcessor::Process(const ClaimedLease& claimed,
   return outcome;
 }
 
-absl::StatusOr<std::string> SimulatedMachineId(const std::string& path) {
+absl::StatusOr<std::string> KeptMachineId(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path, 256);
   if (absl::IsNotFound(text.status())) {
     const std::string id =
-        Sha256Of(absl::StrCat("twinpath simulated machine\n", RandomHex(32)))
+        Sha256Of(absl::StrCat("twinpath kept machine-id\n", RandomHex(32)))
             .Hex();
     TWINPATH_RETURN_IF_ERROR(WriteFileAtomic(path, absl::StrCat(id, "\n")));
     return id;
@@ -171,8 +171,8 @@ absl::StatusOr<std::string> SimulatedMachineId(const std::string& path) {
   TWINPATH_RETURN_IF_ERROR(text.status());
   const std::string id(absl::StripAsciiWhitespace(*text));
   if (!Sha256::FromHex(id).ok()) {
-    return absl::DataLossError(absl::StrCat(
-        path, " holds no simulated machine's id; remove it and the identity"));
+    return absl::DataLossError(
+        absl::StrCat(path, " holds no machine id; remove it and the identity"));
   }
   return id;
 }

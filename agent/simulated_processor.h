@@ -31,10 +31,10 @@ class SimulatedProcessor final : public CellProcessor {
   const Clock& clock_;
 };
 
-// Reads the random id a simulated host keeps in `path`, making it at the first
-// call. It stands for the machine id: two simulated hosts never share one, and
-// none shares one with a machine.
-absl::StatusOr<std::string> SimulatedMachineId(const std::string& path);
+// Reads the random id kept in `path`, making it at the first call. It stands
+// for the machine id of a simulated host and of a machine that has none: two
+// hosts never share one. DATA_LOSS: the file holds something else.
+absl::StatusOr<std::string> KeptMachineId(const std::string& path);
 
 // Makes a profile's facts this simulated host's: its machine id, boot id, name,
 // and GPU UUIDs of its own, so that many hosts can be made from one profile.

@@ -23,9 +23,8 @@ class StateDirectory {
 
   const std::string& path() const { return path_; }
   std::string identity_file() const { return JoinPath(path_, "identity"); }
-  std::string simulated_machine_file() const {
-    return JoinPath(path_, "simulated-machine");
-  }
+  // Random id of a host that has none of its own: a simulated one, a container.
+  std::string machine_id_file() const { return JoinPath(path_, "machine-id"); }
   // While this file exists the agent takes no lease (`twinpath-agent pause`).
   std::string paused_file() const { return JoinPath(path_, "paused"); }
   std::string journal() const { return JoinPath(path_, "journal"); }

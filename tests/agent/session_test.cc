@@ -35,6 +35,7 @@ class FakeHandler final : public SessionHandler {
   }
   void OnCancel(const std::string& cell) override { cancelled.push_back(cell); }
   void OnFactsRequest() override { ++facts_requests; }
+  void OnAcknowledged() override { ++acknowledged; }
   std::vector<std::string> HeldCells() override { return held; }
   std::optional<std::string> RefusesLeases() override { return refuses; }
   std::vector<v1::LeaseRefusal> TakeRefusals() override {
@@ -44,6 +45,7 @@ class FakeHandler final : public SessionHandler {
   std::vector<std::string> leases;
   std::vector<std::string> cancelled;
   int facts_requests = 0;
+  int acknowledged = 0;
   std::vector<std::string> held;
   std::optional<std::string> refuses;
   std::vector<v1::LeaseRefusal> refusals;
@@ -169,6 +171,7 @@ TEST_F(SessionTest, ResultsAreSentAgainUntilAcknowledged) {
   Acknowledge(stream, "bb");
   Acknowledge(stream, "cc");
   EXPECT_EQ(spool_->size(), 0u);
+  EXPECT_EQ(handler_.acknowledged, 3);
 
   // And on the same stream when the answer does not come.
   AddResult("dd");

@@ -134,9 +134,9 @@ TEST_F(SimulatedProcessorTest, KeepsTheExpiryToo) {
 
 TEST(SimulatedFacts, TwoHostsOfOneProfileShareNoIdentity) {
   const TempDirectory temp = MakeTemp();
-  const auto first = SimulatedMachineId(JoinPath(temp.path(), "a"));
-  const auto again = SimulatedMachineId(JoinPath(temp.path(), "a"));
-  const auto second = SimulatedMachineId(JoinPath(temp.path(), "b"));
+  const auto first = KeptMachineId(JoinPath(temp.path(), "a"));
+  const auto again = KeptMachineId(JoinPath(temp.path(), "a"));
+  const auto second = KeptMachineId(JoinPath(temp.path(), "b"));
   ASSERT_THAT(first, IsOk());
   EXPECT_EQ(*first, *again);
   EXPECT_NE(*first, *second);
@@ -159,7 +159,7 @@ TEST(SimulatedFacts, TwoHostsOfOneProfileShareNoIdentity) {
 TEST(SimulatedFacts, ADamagedIdIsNotReplacedInSilence) {
   const TempDirectory temp = MakeTemp();
   Spit(JoinPath(temp.path(), "a"), "not an id");
-  EXPECT_THAT(SimulatedMachineId(JoinPath(temp.path(), "a")),
+  EXPECT_THAT(KeptMachineId(JoinPath(temp.path(), "a")),
               StatusIs(absl::StatusCode::kDataLoss));
 }
 

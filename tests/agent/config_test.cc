@@ -1,0 +1,76 @@
+#include "agent/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "agent/endpoint.h"
+#include "base/file.h"
+#include "base/status_matchers.h"
+
+namespace twinpath::agent {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Config, TheExampleIsReadAndSaysTheDefaults) {
+  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
+  if (source == nullptr) GTEST_SKIP() << "TWINPATH_SOURCE_DIR is not set";
+  AgentOptions options;
+  const AgentOptions defaults;
+  ASSERT_THAT(LoadConfig(JoinPath(source, "config/agent.yaml"), &options),
+              IsOk());
+  EXPECT_EQ(options.state_directory, defaults.state_directory);
+  EXPECT_EQ(options.coordinator, defaults.coordinator);
+  EXPECT_EQ(options.cache.max_bytes, defaults.cache.max_bytes);
+  EXPECT_EQ(options.spool.max_bytes, defaults.spool.max_bytes);
+  EXPECT_EQ(options.spool.max_results, defaults.spool.max_results);
+  EXPECT_EQ(options.facts_interval, defaults.facts_interval);
+  EXPECT_EQ(options.gpu_policy, defaults.gpu_policy);
+  EXPECT_THAT(options.labels, ElementsAre("site=lab"));
+}
+
+TEST(Config, AllMistakesAreToldAtOnce) {
+  AgentOptions options;
+  EXPECT_THAT(
+      ParseConfig("coordinater: 127.0.0.1:1\n"
+                  "coordinator: example.org:7711\n"
+                  "gpu_policy: sometimes\n"
+                  "spool: {max_results: 0}\n"
+                  "facts_interval: 1s\n"
+                  "labels: {\"a b\": c}\n",
+                  "agent.yaml", &options),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("agent.yaml:1:"), HasSubstr("coordinator"),
+                     HasSubstr("loopback"), HasSubstr("agent.yaml:3:"),
+                     HasSubstr("idle"), HasSubstr("agent.yaml:4:"),
+                     HasSubstr("at least 10s"), HasSubstr("key=value"))));
+}
+
+TEST(Config, AMissingFileIsNamed) {
+  AgentOptions options;
+  EXPECT_THAT(LoadConfig("/nonexistent/agent.yaml", &options),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("agent.yaml")));
+}
+
+TEST(Endpoint, LoopbackOnly) {
+  for (const std::string good :
+       {"127.0.0.1:7711", "127.1.2.3:1", "localhost:65535", "[::1]:7711"}) {
+    EXPECT_THAT(CheckLoopbackEndpoint(good), IsOk()) << good;
+  }
+  for (const std::string bad :
+       {"", "127.0.0.1", ":7711", "127.0.0.1:0", "127.0.0.1:65536",
+        "10.0.0.1:7711", "example.org:7711", "0.0.0.0:7711", "[::]:7711",
+        "localhost.example.org:7711", "127.0.0.1.example.org:7711"}) {
+    EXPECT_THAT(CheckLoopbackEndpoint(bad),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << bad;
+  }
+}
+
+}  // namespace
+}  // namespace twinpath::agent
