@@ -25,9 +25,25 @@
 namespace twinpath::cli {
 namespace {
 
-bool IsDirectory(const std::string& path) {
+bool IsFolder(const std::string& path) {
   struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// Where the file `name` of a scan without root lies: beside its name in a
+// folder that was given, or a file that was given.
+std::string PathOf(const std::vector<ArtifactSource>& sources,
+                   const std::string& name) {
+  for (const ArtifactSource& source : sources) {
+    if (IsFolder(source.path)) {
+      std::string path = JoinPath(source.path, name);
+      struct stat info {};
+      if (lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return path;
+    } else if (BaseName(source.path) == name) {
+      return source.path;
+    }
+  }
+  return "";
 }
 
 std::string Quoted(const ArtifactSource& source) {
@@ -41,7 +57,19 @@ absl::StatusOr<LocalArtifact> ScanLocal(
     absl::string_view name, const std::vector<ArtifactSource>& sources,
     absl::string_view root) {
   LocalArtifact out;
-  if (!root.empty()) {
+  bool renames = false;
+  for (const ArtifactSource& source : sources) renames |= !source.name.empty();
+  if (root.empty() && !renames) {
+    // At once, so that a link may point at another of the files.
+    std::vector<std::string> paths;
+    for (const ArtifactSource& source : sources) paths.push_back(source.path);
+    TWINPATH_ASSIGN_OR_RETURN(out.artifact, inspect::ScanArtifact(paths, ""));
+    for (const v1::ArtifactFile& file : out.artifact.files()) {
+      if (file.type() == v1::FILE_TYPE_REGULAR) {
+        out.paths[file.name()] = PathOf(sources, file.name());
+      }
+    }
+  } else if (!root.empty()) {
     std::vector<std::string> paths;
     for (const ArtifactSource& source : sources) paths.push_back(source.path);
     TWINPATH_ASSIGN_OR_RETURN(out.artifact, inspect::ScanArtifact(paths, root));
@@ -56,7 +84,7 @@ absl::StatusOr<LocalArtifact> ScanLocal(
       TWINPATH_ASSIGN_OR_RETURN_CTX(v1::Artifact part,
                                     inspect::ScanArtifact({source.path}, ""),
                                     Quoted(source));
-      const bool folder = IsDirectory(source.path);
+      const bool folder = IsFolder(source.path);
       for (v1::ArtifactFile& file : *part.mutable_files()) {
         const std::string path =
             folder ? JoinPath(source.path, file.name()) : source.path;

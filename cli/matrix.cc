@@ -46,7 +46,7 @@ const v1::Observation* Observed(const v1::Cell& cell, v1::Path path) {
 std::string WordFor(const verdict::PathEvaluation& evaluation,
                     const v1::Observation* seen) {
   if (evaluation.cuda_error != 0) return absl::StrCat(evaluation.cuda_error);
-  const absl::string_view code =
+  const std::string code =
       evaluation.reasons.empty() ? "" : evaluation.reasons[0].code();
   static const std::map<absl::string_view, absl::string_view> kWords = {
       {"TP208", "wrong CPU"},   {"TP209", "wrong platform"},
@@ -213,7 +213,7 @@ std::string PathWord(const v1::Cell& cell, const v1::Entry& entry,
     case verdict::PathStatus::kProven:
       return "ok";
     case verdict::PathStatus::kNotRun: {
-      const absl::string_view code =
+      const std::string code =
           evaluation.reasons.empty() ? "" : evaluation.reasons[0].code();
       if (code == "TP306") return "not started";
       if (code == "TP307") return "interrupted";

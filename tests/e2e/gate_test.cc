@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,6 +45,19 @@ class GateTest : public ::testing::Test {
     return *facts;
   }
 
+  // Such a host that answers every lease well, changed by `change`.
+  absl::StatusOr<std::unique_ptr<ScriptedAgent>> StartReal(
+      const std::function<void(v1::CellResult&)>& change = nullptr) {
+    const v1::HostFacts facts = RealFacts("h200", "real");
+    return ScriptedAgent::Start(
+        fleet_->address(), fleet_->JoinTokenFile(), "real", facts,
+        [facts, change](const v1::Lease& lease) {
+          v1::CellResult result = GoodResult(lease, facts, "ok\n");
+          if (change != nullptr) change(result);
+          return result;
+        });
+  }
+
   // Starts the sweep, waits for its end, returns its id.
   std::string Sweep(const std::string& yaml) {
     EXPECT_THAT(fleet_->Write("sweep.yaml", yaml), IsOk());
@@ -62,10 +76,7 @@ class GateTest : public ::testing::Test {
 constexpr char kJitPolicy[] = "policy: {native: skip}\n";
 
 TEST_F(GateTest, PassesWithPositiveEvidenceOfARealHost) {
-  const auto agent = ScriptedAgent::Start(
-      fleet_->address(), fleet_->JoinTokenFile(), "real",
-      RealFacts("h200", "real"),
-      [](const v1::Lease& lease) { return GoodResult(lease, "ok\n"); });
+  const auto agent = StartReal();
   ASSERT_THAT(agent, IsOk());
   ASSERT_THAT(fleet_->WaitForHosts(1), IsOk());
   const std::string id = Sweep(SampleSweep(kJitPolicy));
@@ -77,10 +88,7 @@ TEST_F(GateTest, PassesWithPositiveEvidenceOfARealHost) {
 }
 
 TEST_F(GateTest, ASimulatedHostBesideARealOneKeepsItFromPassing) {
-  const auto agent = ScriptedAgent::Start(
-      fleet_->address(), fleet_->JoinTokenFile(), "real",
-      RealFacts("h200", "real"),
-      [](const v1::Lease& lease) { return GoodResult(lease, "ok\n"); });
+  const auto agent = StartReal();
   ASSERT_THAT(agent, IsOk());
   ASSERT_THAT(fleet_->StartAgent("sim", "h200"), IsOk());
   ASSERT_THAT(fleet_->WaitForHosts(2), IsOk());
@@ -107,15 +115,11 @@ TEST_F(GateTest, SimulatedHostsAloneNeverPass) {
 }
 
 TEST_F(GateTest, AFailureSeenOnARealHostFails) {
-  const auto agent = ScriptedAgent::Start(
-      fleet_->address(), fleet_->JoinTokenFile(), "real",
-      RealFacts("h200", "real"), [](const v1::Lease& lease) {
-        v1::CellResult result = GoodResult(lease, "ok\n");
-        for (v1::Observation& seen : *result.mutable_observations()) {
-          if (seen.path() == v1::PATH_PLAIN) seen.set_exit_code(4);
-        }
-        return result;
-      });
+  const auto agent = StartReal([](v1::CellResult& result) {
+    for (v1::Observation& seen : *result.mutable_observations()) {
+      if (seen.path() == v1::PATH_PLAIN) seen.set_exit_code(4);
+    }
+  });
   ASSERT_THAT(agent, IsOk());
   ASSERT_THAT(fleet_->WaitForHosts(1), IsOk());
   const std::string id = Sweep(SampleSweep(kJitPolicy));
@@ -126,10 +130,7 @@ TEST_F(GateTest, AFailureSeenOnARealHostFails) {
 }
 
 TEST_F(GateTest, AnExpectationTheArtifactLacksFails) {
-  const auto agent = ScriptedAgent::Start(
-      fleet_->address(), fleet_->JoinTokenFile(), "real",
-      RealFacts("h200", "real"),
-      [](const v1::Lease& lease) { return GoodResult(lease, "ok\n"); });
+  const auto agent = StartReal();
   ASSERT_THAT(agent, IsOk());
   ASSERT_THAT(fleet_->WaitForHosts(1), IsOk());
   const std::string id =

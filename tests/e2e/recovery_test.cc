@@ -62,8 +62,10 @@ TEST_P(AgentCrash, TheCellIsAnsweredOnceAfterTheRestart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, AgentCrash,
-                         ::testing::Values("journal.begun",
-                                           "session.before-result"));
+                         ::testing::Values("worker.before-spool",
+                                           "spool.written",
+                                           "session.before-result",
+                                           "spool.before-remove"));
 
 TEST_F(RecoveryTest, ACoordinatorThatIsKilledGoesOnWhereItWas) {
   ASSERT_THAT(fleet_->StartAgent("spark", "dgx-spark"), IsOk());
@@ -74,9 +76,9 @@ TEST_F(RecoveryTest, ACoordinatorThatIsKilledGoesOnWhereItWas) {
   ASSERT_THAT(fleet_->KillCoordinator(), IsOk());
   EXPECT_EQ(fleet_->Cli({"sweep", "show", id}).exit_code, 4);
   ASSERT_THAT(fleet_->StartCoordinator(), IsOk());
-  const absl::StatusOr<v1::Sweep> open = fleet_->client().GetSweep(id);
-  ASSERT_THAT(open, IsOk());
-  EXPECT_EQ(open->state(), v1::SWEEP_STATE_RUNNING);
+  const CliResult open = fleet_->Cli({"sweep", "show", id});
+  EXPECT_EQ(open.exit_code, 0) << open.err;
+  EXPECT_THAT(open.out, HasSubstr("running"));
   // The same identity comes back; no second enrolment.
   ASSERT_THAT(fleet_->StartAgent("spark", "dgx-spark"), IsOk());
   const absl::StatusOr<v1::Sweep> sweep = fleet_->WaitForSweep(id);

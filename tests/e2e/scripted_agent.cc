@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "compat/conditions.h"
 #include "runner/paths.h"
 #include "twinpath/v1/runner.pb.h"
 #include "twinpath/v1/services.grpc.pb.h"
@@ -60,15 +61,14 @@ v1::AgentMessage Hello(const v1::EnrolResponse& identity) {
 
 }  // namespace
 
-v1::CellResult GoodResult(const v1::Lease& lease, absl::string_view out) {
+v1::CellResult GoodResult(const v1::Lease& lease, const v1::HostFacts& facts,
+                          absl::string_view out) {
   v1::CellResult result;
   result.set_result_id(RandomHex(16));
   result.set_cell_id(lease.cell_id());
   result.set_lease_id(lease.id());
   result.set_complete(true);
-  v1::Conditions conditions;
-  conditions.add_lines("cpu=x86-64");
-  conditions.mutable_digest()->set_sha256(Sha256Of("cpu=x86-64\n").Raw());
+  const v1::Conditions conditions = compat::ConditionsOf(facts);
   *result.mutable_conditions_digest() = conditions.digest();
   const auto add = [&](v1::Path path, bool proof) {
     v1::RunRequest request;
@@ -89,7 +89,7 @@ v1::CellResult GoodResult(const v1::Lease& lease, absl::string_view out) {
     seen.mutable_stdout()->set_total_bytes(out.size());
     seen.mutable_stdout()->mutable_digest()->set_sha256(Sha256Of(out).Raw());
     seen.mutable_cache()->set_observed(runner::UsesCacheFolder(path, proof));
-    if (proof) seen.mutable_cache()->set_files(1);
+    if (seen.cache().observed()) seen.mutable_cache()->set_files(1);
     const auto environment = runner::RunEnvironment(request, folders);
     if (environment.ok()) {
       for (const v1::EnvironmentVariable& variable : *environment) {

@@ -22,9 +22,11 @@ namespace twinpath::e2e {
 // Answers a lease.
 using Answer = std::function<v1::CellResult(const v1::Lease&)>;
 
-// A result in which every path of the lease did what it should: exit 0, `out`
-// on standard output, something compiled where the path says so.
-v1::CellResult GoodResult(const v1::Lease& lease, absl::string_view out);
+// A result in which every path of the lease did what it should on a host of
+// these facts: exit 0, `out` on standard output, and as PTX is all the sample
+// has, something compiled.
+v1::CellResult GoodResult(const v1::Lease& lease, const v1::HostFacts& facts,
+                          absl::string_view out);
 
 class ScriptedAgent {
  public:
