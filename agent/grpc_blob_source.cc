@@ -18,44 +18,63 @@ namespace twinpath::agent {
 namespace {
 
 // One piece at a time: the next is asked for when the last one is on disk, so a
-// slow disk holds the stream back and nothing piles up in memory.
+// slow disk holds the stream back and nothing piles up in memory. Since reads
+// are started outside gRPC's callbacks, a hold keeps OnDone away until no
+// further read can follow.
 class Reader final : public grpc::ClientReadReactor<v1::GetResponse> {
  public:
   enum class Event { kPiece, kEnd, kNothing };
 
   void Start(v1::BlobService::Stub& stub, const v1::GetRequest* request) {
     stub.async()->Get(&context_, request, this);
+    AddHold();
     StartRead(&piece_);
     StartCall();
   }
   // Waits for the next piece, at most `timeout`.
   Event Wait(absl::Duration timeout) {
     MutexLock lock(mutex_);
-    if (!has_piece_ && !done_) changed_.WaitFor(mutex_, timeout);
+    if (reading_ && !done_) changed_.WaitFor(mutex_, timeout);
     if (has_piece_) return Event::kPiece;
-    return done_ ? Event::kEnd : Event::kNothing;
+    return ended_ || done_ ? Event::kEnd : Event::kNothing;
   }
   const std::string& piece() const { return piece_.data(); }
+  // Asks for the next piece; only behind kPiece.
   void Next() {
     {
       MutexLock lock(mutex_);
       has_piece_ = false;
+      reading_ = true;
     }
     StartRead(&piece_);
   }
   // Ends the call and waits until gRPC has let go of this.
   grpc::Status Finish(bool cancel) {
     if (cancel) context_.TryCancel();
+    bool release = false;
+    {
+      MutexLock lock(mutex_);
+      finishing_ = true;
+      // A read under way releases it when it ends.
+      release = !reading_ && !ended_;
+    }
+    if (release) RemoveHold();
     MutexLock lock(mutex_);
     while (!done_) changed_.Wait(mutex_);
     return status_;
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) return;  // OnDone follows
-    MutexLock lock(mutex_);
-    has_piece_ = true;
-    changed_.NotifyAll();
+    bool release = false;
+    {
+      MutexLock lock(mutex_);
+      reading_ = false;
+      has_piece_ = ok;
+      ended_ = !ok;
+      release = !ok || finishing_;
+      changed_.NotifyAll();
+    }
+    if (release) RemoveHold();
   }
   void OnDone(const grpc::Status& status) override {
     MutexLock lock(mutex_);
@@ -70,7 +89,10 @@ class Reader final : public grpc::ClientReadReactor<v1::GetResponse> {
   v1::GetResponse piece_;
   Mutex mutex_;
   CondVar changed_;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = true;
   bool has_piece_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status status_ ABSL_GUARDED_BY(mutex_);
 };

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <memory>
@@ -12,10 +13,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/agent.h"
+#include "agent/environment.h"
 #include "agent/journal.h"
 #include "agent/spool.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
+#include "runner/sandbox.h"
 #include "tests/agent/fake_coordinator.h"
 #include "tests/agent/temp.h"
 
@@ -322,6 +325,67 @@ TEST_F(AgentGrpcTest, ASimulatedIdentityNeverSpeaksForAMachine) {
   thread_.join();
   EXPECT_THAT(status_, StatusIs(absl::StatusCode::kFailedPrecondition,
                                 HasSubstr("--simulate")));
+}
+
+// A real host, this one: fetched, staged, confined, run along two paths.
+TEST_F(AgentGrpcTest, RunsAnEntryOnThisHost) {
+  if (const absl::Status sandbox = runner::CheckSandbox(); !sandbox.ok()) {
+    GTEST_SKIP() << sandbox.message();
+  }
+  options_.profile.reset();
+  options_.host_name = "real-1";
+  options_.gpu_policy = GpuPolicy::kAlways;
+  // Set globally: must not reach the process under test (I9).
+  setenv("CUDA_FORCE_PTX_JIT", "1", 1);
+  options_.leaks = ScrubEnvironment();
+  StartAgent();
+  ASSERT_TRUE(coordinator_.AwaitCount(Kind::kFacts, 1));
+  const v1::HostFacts facts = coordinator_.Kind(Kind::kFacts)[0].facts();
+  EXPECT_FALSE(facts.simulated());
+  EXPECT_FALSE(facts.boot_id().empty());
+
+  const std::string program = Slurp("/bin/echo");
+  v1::Lease lease;
+  lease.set_id("lease-1");
+  lease.set_cell_id("cell-1");
+  if (facts.gpus_size() > 0) lease.set_gpu_uuid(facts.gpus(0).uuid());
+  v1::ArtifactFile& file = *lease.mutable_artifact()->add_files();
+  file.set_name("bin/say");
+  file.set_type(v1::FILE_TYPE_REGULAR);
+  file.set_mode(0755);
+  file.set_size_bytes(program.size());
+  file.mutable_digest()->set_sha256(coordinator_.AddBlob(program).Raw());
+  lease.mutable_entry()->set_name("say");
+  lease.mutable_entry()->add_command("bin/say");
+  lease.mutable_entry()->add_command("hello");
+  lease.add_paths(v1::PATH_NATIVE);
+  lease.add_paths(v1::PATH_PLAIN);
+  lease.mutable_start_within()->set_seconds(600);
+  ASSERT_TRUE(
+      coordinator_.Await([&] { return coordinator_.SendLease(lease); }));
+  ASSERT_TRUE(coordinator_.AwaitCount(Kind::kResult, 1));
+
+  const v1::CellResult result = coordinator_.Kind(Kind::kResult)[0].result();
+  EXPECT_TRUE(result.complete()) << result.DebugString();
+  EXPECT_FALSE(result.simulated());
+  ASSERT_EQ(result.staged_size(), 1);
+  EXPECT_EQ(result.staged(0).digest().sha256(), file.digest().sha256());
+  ASSERT_EQ(result.observations_size(), 2) << result.DebugString();
+  for (const v1::Observation& observation : result.observations()) {
+    EXPECT_EQ(observation.ending(), v1::ENDING_EXITED);
+    EXPECT_EQ(observation.exit_code(), 0);
+    EXPECT_EQ(observation.stdout().head(), "hello\n");
+    EXPECT_TRUE(observation.has_conditions_before());
+    for (const v1::EnvironmentVariable& variable : observation.environment()) {
+      EXPECT_NE(variable.name(), "CUDA_FORCE_PTX_JIT");
+    }
+  }
+  EXPECT_TRUE(coordinator_.AwaitCount(Kind::kProgress, 1));
+  EXPECT_THAT(StopAgent(), IsOk());
+  for (const char* folder : {"work", "journal", "spool"}) {
+    EXPECT_THAT(FilesBelow(JoinPath(options_.state_directory, folder)),
+                IsEmpty());
+  }
 }
 
 }  // namespace
