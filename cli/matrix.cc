@@ -25,6 +25,8 @@ namespace {
 
 // Groups of host names shown in one place.
 constexpr size_t kMaxHostGroups = 4;
+// Lines of the statement shown under a matrix.
+constexpr int kMaxStatementLines = 8;
 
 const v1::Entry* FindEntry(const v1::Sweep& sweep, absl::string_view name) {
   for (const v1::Entry& entry : sweep.spec().release().entries()) {
@@ -132,7 +134,8 @@ std::string GpuText(const v1::Cell& cell) {
 // says why, and is not repeated beside it.
 void DropBookkeeping(std::vector<v1::Reason>* reasons) {
   const auto is_bookkeeping = [](const v1::Reason& reason) {
-    return reason.code() == "TP411" || reason.code() == "TP418";
+    return reason.code() == "TP411" || reason.code() == "TP418" ||
+           reason.code() == "TP421";
   };
   if (std::all_of(reasons->begin(), reasons->end(), is_bookkeeping)) return;
   reasons->erase(
@@ -390,26 +393,28 @@ std::string RenderMatrix(const v1::Sweep& sweep, const ViewOptions& options) {
 std::string RenderReasons(const v1::Sweep& sweep, const ViewOptions& options) {
   struct Group {
     v1::VerdictKind kind = v1::VERDICT_KIND_UNSPECIFIED;
-    std::vector<v1::Reason> reasons;
+    std::vector<PathReason> reasons;
     std::vector<std::string> entries;
     std::set<std::string> hosts;
     bool simulated_only = true;
   };
-  const auto key_of = [](v1::VerdictKind kind,
-                         const std::vector<v1::Reason>& reasons) {
-    std::string key = absl::StrCat(static_cast<int>(kind));
-    for (const v1::Reason& reason : reasons) {
-      absl::StrAppend(&key, "\n", reason.code(), "\t", reason.detail(), "\t",
-                      reason.fix());
+  const auto key_of = [](const Group& group) {
+    std::string key = absl::StrCat(static_cast<int>(group.kind));
+    for (const PathReason& reason : group.reasons) {
+      absl::StrAppend(&key, "\n", reason.code, " ",
+                      absl::StrJoin(reason.paths, ","));
     }
     return key;
   };
   // First by entry and reasons, then entries that agree in hosts and reasons.
+  // The particulars differ from GPU to GPU and are collected.
   std::vector<Group> groups;
   std::map<std::string, size_t> index;
   for (const v1::Cell& cell : sweep.cells()) {
-    const v1::VerdictKind kind = cell.verdict().kind();
-    if (kind == v1::VERDICT_KIND_PASS || kind == v1::VERDICT_KIND_UNSPECIFIED) {
+    Group group;
+    group.kind = cell.verdict().kind();
+    if (group.kind == v1::VERDICT_KIND_PASS ||
+        group.kind == v1::VERDICT_KIND_UNSPECIFIED) {
       continue;
     }
     std::vector<v1::Reason> reasons;
@@ -421,11 +426,14 @@ std::string RenderReasons(const v1::Sweep& sweep, const ViewOptions& options) {
     }
     DropBookkeeping(&reasons);
     if (reasons.empty()) continue;
-    const std::string key =
-        absl::StrCat(cell.entry(), "\n", key_of(kind, reasons));
+    group.reasons = ByPath(reasons);
+    const std::string key = absl::StrCat(cell.entry(), "\n", key_of(group));
     const auto [at, is_new] = index.emplace(key, groups.size());
     if (is_new) {
-      groups.push_back(Group{kind, std::move(reasons), {cell.entry()}, {}});
+      group.entries = {cell.entry()};
+      groups.push_back(std::move(group));
+    } else {
+      AddParticulars(group.reasons, &groups[at->second].reasons);
     }
     groups[at->second].hosts.insert(cell.host_name());
     groups[at->second].simulated_only &= cell.simulated();
@@ -433,13 +441,14 @@ std::string RenderReasons(const v1::Sweep& sweep, const ViewOptions& options) {
   std::vector<Group> merged;
   std::map<std::string, size_t> merged_index;
   for (Group& group : groups) {
-    const std::string key = absl::StrCat(absl::StrJoin(group.hosts, "\n"), "\n",
-                                         key_of(group.kind, group.reasons));
+    const std::string key =
+        absl::StrCat(absl::StrJoin(group.hosts, "\n"), "\n", key_of(group));
     const auto [at, is_new] = merged_index.emplace(key, merged.size());
     if (is_new) {
       merged.push_back(std::move(group));
     } else {
       merged[at->second].entries.push_back(group.entries[0]);
+      AddParticulars(group.reasons, &merged[at->second].reasons);
     }
   }
   std::stable_sort(merged.begin(), merged.end(),
@@ -457,7 +466,7 @@ std::string RenderReasons(const v1::Sweep& sweep, const ViewOptions& options) {
         &out,
         Paint(VerdictWord(group.kind), VerdictStyle(group.kind), options.color),
         ": ", Wrap(Printable(head), static_cast<size_t>(options.width), 6),
-        "\n", RenderReasonList(group.reasons, options));
+        "\n", RenderPathReasons(group.reasons, options));
   }
   return out;
 }
@@ -524,10 +533,26 @@ std::string RenderVerdict(const v1::Sweep& sweep, const ViewOptions& options) {
                    Paint(VerdictWord(sweep.verdict().kind()),
                          VerdictStyle(sweep.verdict().kind()), options.color),
                    "\n");
-  for (absl::string_view line :
-       absl::StrSplit(sweep.verdict().statement(), '\n', absl::SkipEmpty())) {
+  const std::vector<absl::string_view> lines =
+      absl::StrSplit(sweep.verdict().statement(), '\n', absl::SkipEmpty());
+  const auto of_class = [](absl::string_view line) {
+    return absl::StartsWith(line, "entry ");
+  };
+  const auto classes = std::count_if(lines.begin(), lines.end(), of_class);
+  bool hidden = false;
+  for (absl::string_view line : lines) {
     // The word stands above already.
     if (absl::StartsWith(line, "verdict: ")) continue;
+    if (of_class(line) && !options.whole_statement &&
+        classes > kMaxStatementLines) {
+      if (!hidden) {
+        absl::StrAppend(&out, "  ", classes,
+                        " lines, one an entry and host class: twinpath gate ",
+                        Printable(sweep.id()), "\n");
+      }
+      hidden = true;
+      continue;
+    }
     absl::StrAppend(&out, "  ", Wrap(Printable(line), width, 6), "\n");
   }
   // One line a code: the particulars stand above.

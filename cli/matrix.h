@@ -21,6 +21,8 @@ namespace twinpath::cli {
 struct ViewOptions {
   int width = 120;
   bool color = false;
+  // Every line of a verdict's statement, however many.
+  bool whole_statement = false;
 };
 
 // What one path of a cell showed, in a word: "ok", a CUDA error number ("209"),

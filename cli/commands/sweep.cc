@@ -248,7 +248,9 @@ int RunGate(const GateOptions& options, Console& console) {
   if (console.json()) {
     console.PrintJson(sweep->verdict());
   } else {
-    console.Print(RenderVerdict(*sweep, ViewOf(console)));
+    ViewOptions view = ViewOf(console);
+    view.whole_statement = true;
+    console.Print(RenderVerdict(*sweep, view));
   }
   if (!answer.note.empty()) console.Warn(answer.note);
   if (sweep->state() == v1::SWEEP_STATE_RUNNING) {
