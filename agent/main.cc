@@ -1,7 +1,8 @@
 // twinpath-agent: the daemon on a GPU host. Crash-only: it may be killed at any
 // point and accounts for what it had started when it comes back; SIGTERM and
-// SIGINT end what runs first. Exit codes: 0 ended by signal, 2 usage,
-// configuration or state folder, 70 a bug.
+// SIGINT end what runs first. Exit codes: 0 ended by signal; 2 usage,
+// configuration or state folder, which do not heal by starting again; 1 what
+// may (disk full); 70 a bug.
 
 #include <signal.h>
 #include <unistd.h>
@@ -198,7 +199,17 @@ int Main(int argc, char** argv) {
   if (status.ok()) return kExitPass;
   std::fprintf(stderr, "twinpath-agent: %s\n",
                std::string(MessageOf(status)).c_str());
-  return absl::IsInternal(status) ? kExitInternal : kExitUsage;
+  switch (status.code()) {
+    case absl::StatusCode::kInternal:
+      return kExitInternal;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kUnknown:
+      return kExitFail;
+    default:
+      return kExitUsage;
+  }
 }
 
 }  // namespace

@@ -13,9 +13,9 @@ namespace twinpath::agent {
 
 std::shared_ptr<SessionStream> SessionStream::Start(
     v1::AgentService::Stub& stub, Session& session, uint64_t number,
-    std::function<void()> on_done) {
+    std::function<void()> on_event) {
   std::shared_ptr<SessionStream> stream(
-      new SessionStream(session, number, std::move(on_done)));
+      new SessionStream(session, number, std::move(on_event)));
   {
     MutexLock lock(stream->mutex_);
     stream->self_ = stream;
@@ -104,6 +104,7 @@ void SessionStream::OnReadDone(bool ok) {
   read_.Clear();
   StartRead(&read_);
   Wake();
+  on_event_();
 }
 
 void SessionStream::Cancel(const absl::Status& why) {
@@ -133,7 +134,7 @@ void SessionStream::OnDone(const grpc::Status& status) {
     status_ = !why_.ok() ? why_ : FromGrpc(status);
     self = std::move(self_);
   }
-  on_done_();
+  on_event_();
 }
 
 bool SessionStream::done() const {

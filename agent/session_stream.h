@@ -24,11 +24,11 @@ class SessionStream final
     : public grpc::ClientBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>,
       public std::enable_shared_from_this<SessionStream> {
  public:
-  // Opens the stream with this number of the session's. `on_done` is called
-  // once, on a gRPC thread, when it has ended.
+  // Opens the stream with this number of the session's. `on_event` is called on
+  // a gRPC thread behind each message and when the stream has ended.
   static std::shared_ptr<SessionStream> Start(v1::AgentService::Stub& stub,
                                               Session& session, uint64_t number,
-                                              std::function<void()> on_done);
+                                              std::function<void()> on_event);
 
   // Asks the session for something to write, unless a write is under way.
   void Wake();
@@ -47,14 +47,14 @@ class SessionStream final
 
  private:
   SessionStream(Session& session, uint64_t number,
-                std::function<void()> on_done)
-      : session_(session), number_(number), on_done_(std::move(on_done)) {}
+                std::function<void()> on_event)
+      : session_(session), number_(number), on_event_(std::move(on_event)) {}
   // Lets go of the hold that keeps OnDone away; nothing is written afterwards.
   void Close();
 
   Session& session_;
   const uint64_t number_;
-  const std::function<void()> on_done_;
+  const std::function<void()> on_event_;
   grpc::ClientContext context_;
   v1::CoordinatorMessage read_;
   v1::AgentMessage write_;
