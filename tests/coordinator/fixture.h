@@ -35,12 +35,7 @@ class FakePeer final : public SessionPeer {
     ++reads_;
     changed_.NotifyAll();
   }
-  void Close(const absl::Status& status) override {
-    MutexLock lock(mutex_);
-    closed_ = true;
-    status_ = status;
-    changed_.NotifyAll();
-  }
+  void Close(const absl::Status& status) override;
 
   // Waits until the session asks for its message number `count`, or closes.
   void AwaitReads(int count);

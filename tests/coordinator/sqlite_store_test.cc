@@ -181,9 +181,13 @@ TEST_F(SqliteStoreTest, QueueIsBounded) {
   // The third found the queue full, at once.
   EXPECT_THAT(last, StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_EQ((*store)->Backlog(), 3);
-  MutexLock lock(mutex);
-  go = true;
-  condition.NotifyAll();
+  {
+    MutexLock lock(mutex);
+    go = true;
+    condition.NotifyAll();
+  }
+  // What is queued refers to this frame.
+  store->reset();
 }
 
 }  // namespace
