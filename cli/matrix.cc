@@ -475,8 +475,8 @@ std::string RenderFindings(const v1::Sweep& sweep, const ViewOptions& options) {
   std::string out;
   for (const v1::Finding& finding : sweep.findings()) {
     // A cell's own reasons stand under the matrix already.
-    if (!finding.mismatch() && (finding.scope() == v1::FINDING_SCOPE_CELL ||
-                                SaidByCell(sweep, finding))) {
+    if ((finding.scope() == v1::FINDING_SCOPE_CELL && !finding.mismatch()) ||
+        SaidByCell(sweep, finding)) {
       continue;
     }
     if (finding.reason().code() == "TP411") continue;
