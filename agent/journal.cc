@@ -92,12 +92,23 @@ absl::Status CellJournal::Append(char letter, absl::string_view message) {
   if (payload.size() > kMaxRecordBytes) {
     return absl::ResourceExhaustedError("journal record too large");
   }
-  TWINPATH_RETURN_IF_ERROR_CTX(WriteAll(fd_.get(), EncodeRecord(payload)),
-                               absl::StrCat("writing journal ", path_));
+  if (broken_) {
+    return absl::DataLossError(
+        absl::StrCat("journal ", path_, " could not be written before"));
+  }
+  const std::string record = EncodeRecord(payload);
+  const absl::Status written = WriteAll(fd_.get(), record);
+  if (!written.ok()) {
+    broken_ = ftruncate(fd_.get(), static_cast<off_t>(length_)) != 0;
+    return WithContext(written, absl::StrCat("writing journal ", path_));
+  }
   FaultPoint("journal.before-sync");
   if (fdatasync(fd_.get()) != 0) {
+    // What is on disk now is not known any more.
+    broken_ = true;
     return ErrnoStatus(errno, absl::StrCat("syncing journal ", path_));
   }
+  length_ += record.size();
   return absl::OkStatus();
 }
 
@@ -140,16 +151,16 @@ absl::StatusOr<std::unique_ptr<CellJournal>> Journal::Begin(
   }
   const std::string path = PathOf(head.result_id());
   FaultPoint("journal.before-begin");
-  TWINPATH_RETURN_IF_ERROR_CTX(
-      WriteFileAtomic(
-          path, EncodeRecord(absl::StrCat("C", head.SerializeAsString()))),
-      absl::StrCat("beginning journal ", path));
+  const std::string record =
+      EncodeRecord(absl::StrCat("C", head.SerializeAsString()));
+  TWINPATH_RETURN_IF_ERROR_CTX(WriteFileAtomic(path, record),
+                               absl::StrCat("beginning journal ", path));
   FaultPoint("journal.begun");
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
   if (!fd.valid()) {
     return ErrnoStatus(errno, absl::StrCat("opening journal ", path));
   }
-  return std::make_unique<CellJournal>(path, std::move(fd));
+  return std::make_unique<CellJournal>(path, std::move(fd), record.size());
 }
 
 absl::StatusOr<std::vector<v1::CellResult>> Journal::Recover(absl::Time now) {

@@ -15,6 +15,7 @@
 #ifndef TWINPATH_AGENT_JOURNAL_H_
 #define TWINPATH_AGENT_JOURNAL_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,11 +33,14 @@ namespace twinpath::agent {
 // The journal of one running cell.
 class CellJournal {
  public:
-  CellJournal(std::string path, UniqueFd fd)
-      : path_(std::move(path)), fd_(std::move(fd)) {}
+  // `length` is that of the file, which ends with a whole record.
+  CellJournal(std::string path, UniqueFd fd, uint64_t length)
+      : path_(std::move(path)), fd_(std::move(fd)), length_(length) {}
 
   // Syncs that `attempt` is about to start. Nothing may start unless this
   // returned OK. `attempt` needs attempt_id, path, gpu_uuid and start_time.
+  // A record that cannot be written whole is taken back; where even that fails
+  // every further call fails, since nothing behind it would be found again.
   absl::Status BeforeAttempt(const v1::Observation& attempt);
   // Records what an attempt did, so that a later crash does not lose it.
   absl::Status AfterAttempt(const v1::Observation& observation);
@@ -48,6 +52,8 @@ class CellJournal {
 
   std::string path_;
   UniqueFd fd_;
+  uint64_t length_;
+  bool broken_ = false;
 };
 
 class Journal {

@@ -6,6 +6,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <string>
 #include <vector>
@@ -184,6 +186,34 @@ TEST(Journal, RecoveryThatIsItselfInterruptedMakesTheSameResult) {
   ASSERT_THAT((*spool)->Pending(), SizeIs(1));
   EXPECT_EQ((*spool)->Pending()[0].result_id, "aa");
   EXPECT_THAT(FilesBelow(journal_folder.path()), IsEmpty());
+}
+
+TEST(Journal, ARecordThatDidNotFitIsTakenBackAndTheNextIsFound) {
+  const TempDirectory temp = MakeTemp();
+  Journal journal(temp.path());
+  auto cell = journal.Begin(Head("aa"));
+  ASSERT_THAT(cell, IsOk());
+  ASSERT_THAT((*cell)->BeforeAttempt(Attempt("a1", v1::PATH_NATIVE)), IsOk());
+
+  // The disk is full while the first attempt's observation is written.
+  v1::Observation large = Ended(Attempt("a1", v1::PATH_NATIVE), 0);
+  large.mutable_stdout()->set_head(std::string(100'000, 'x'));
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {8192, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = (*cell)->AfterAttempt(large);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
+
+  // There is room again, a second attempt begins, and the agent is killed.
+  ASSERT_THAT((*cell)->BeforeAttempt(Attempt("a2", v1::PATH_PLAIN)), IsOk());
+  const auto recovered = journal.Recover(kNow);
+  ASSERT_THAT(recovered, IsOk());
+  ASSERT_THAT(*recovered, SizeIs(1));
+  EXPECT_EQ(recovered->front().observations_size(), 2);
+  EXPECT_THAT(FilesBelow(temp.path()), SizeIs(1)) << "no damage";
 }
 
 TEST(Journal, AResultIdCannotNameAnotherFolder) {

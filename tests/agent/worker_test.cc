@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/mutex.h"
 #include "base/status_matchers.h"
+#include "tests/agent/crash.h"
 #include "tests/agent/temp.h"
 
 namespace twinpath::agent {
@@ -131,6 +132,24 @@ TEST_F(WorkerTest, StoppingDeliversWhatThereIs) {
   ASSERT_EQ(spool_->size(), 1u);
   EXPECT_FALSE(spool_->Read(spool_->Pending()[0].result_id)->complete());
   EXPECT_THAT(FilesBelow(JoinPath(temp_.path(), "journal")), IsEmpty());
+}
+
+TEST_F(WorkerTest, KilledBehindTheSpoolTheResultCountsOnceAndComplete) {
+  EXPECT_TRUE(CrashAt("worker.spooled", 1, [&] {
+    FakeProcessor processor(clock_, &journal_);
+    Worker worker(book_, processor, *spool_, Events());
+    worker.EnsureThreads(1);
+    Offer("cell");
+    Await([] { return false; });
+  }));
+  const auto spool = Spool::Open(JoinPath(temp_.path(), "spool"), {});
+  ASSERT_THAT(spool, IsOk());
+  const auto recovered = journal_.Recover(clock_.Now());
+  ASSERT_THAT(recovered, IsOk());
+  ASSERT_THAT(*recovered, SizeIs(1));
+  ASSERT_THAT((*spool)->Add(recovered->front()), IsOk());
+  ASSERT_THAT((*spool)->Pending(), SizeIs(1));
+  EXPECT_TRUE((*spool)->Read((*spool)->Pending()[0].result_id)->complete());
 }
 
 TEST_F(WorkerTest, AFullDiskLosesNoResult) {
