@@ -290,27 +290,26 @@ class Diagnosis {
 }  // namespace
 
 std::vector<CudaErrorSeen> ErrorsInDriverLog(absl::string_view log) {
-  static const auto& returning =
-      *new RE2(R"(Returning (\d{1,4}) \(([A-Za-z0-9_]+)\) from (\w+))");
-  static const auto& kernel_line =
-      *new RE2(R"(Kernel \(([^)\s]+)\) cannot be found)");
+  // Records, not lines: the driver cuts a long record and then writes the next
+  // one behind it without a line feed (seen on R580 with a long kernel name).
+  static const auto& record =
+      *new RE2(R"(Kernel \(([^)\s]+)\) cannot be found|)"
+               R"(Returning (\d{1,4}) \(([A-Za-z0-9_]+)\) from (\w+))");
   std::vector<CudaErrorSeen> errors;
   std::string kernel;
-  for (absl::string_view line : absl::StrSplit(log, '\n')) {
-    line = line.substr(0, kMaxLine);
-    std::string name;
-    if (RE2::PartialMatch(Piece(line), kernel_line, &name)) {
-      kernel = Printable(name);
+  re2::StringPiece rest = Piece(log);
+  std::string name;
+  std::string code;
+  CudaErrorSeen seen;
+  while (RE2::FindAndConsume(&rest, record, &name, &code, &seen.name,
+                             &seen.call)) {
+    if (code.empty()) {
+      kernel = Printable(absl::string_view(name).substr(0, kMaxLine));
       continue;
     }
-    CudaErrorSeen seen;
-    if (!RE2::PartialMatch(Piece(line), returning, &seen.code, &seen.name,
-                           &seen.call)) {
-      continue;
-    }
-    if (IsHarmless(seen)) continue;
+    if (!absl::SimpleAtoi(code, &seen.code) || IsHarmless(seen)) continue;
     seen.kernel = std::exchange(kernel, "");
-    errors.push_back(std::move(seen));
+    errors.push_back(seen);
     // The last ones count.
     if (errors.size() > kMaxErrors) errors.erase(errors.begin());
   }

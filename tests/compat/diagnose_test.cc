@@ -57,6 +57,25 @@ TEST(Diagnose, DriverLogNamesErrorCallAndKernel) {
   EXPECT_THAT(reason.fix(), HasSubstr("native targets"));
 }
 
+// As an H200 with driver 580.159.04 wrote it for a program that checks nothing:
+// the record that names the kernel is cut, and the next one follows without a
+// line feed (docs/gpu-runs.md).
+TEST(Diagnose, ACutRecordHidesNotTheNextOne) {
+  const std::string log =
+      "[03:22:15.108][139864604749824][CUDA][E] No device code available for "
+      "GPU ISA 90\n"
+      "[03:22:15.108][139864604749824][CUDA][E] Kernel (_Z13WriteSilentlyPi) "
+      "cannot be found in library due to compilation error, to get more "
+      "information when using CUDA Driver APIs use the "
+      "CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES "
+      "parameter[03:22:15.108][139864604749824][CUDA][E] Returning 209 "
+      "(CUDA_ERROR_NO_BINARY_FOR_GPU) from cuLibraryGetKernel\n";
+  const v1::Reason reason = First(Exited(0, "", log));
+  EXPECT_EQ(reason.code(), "TP308");
+  EXPECT_EQ(reason.cuda_error(), 209u);
+  EXPECT_THAT(reason.detail(), HasSubstr("_Z13WriteSilentlyPi"));
+}
+
 TEST(Diagnose, ForcedJitPointsAtThePtx) {
   EXPECT_THAT(First(Exited(1, "", kNoImageLog, v1::PATH_PTX_JIT)).fix(),
               HasSubstr("look for PTX"));
