@@ -70,8 +70,11 @@ bool IsFailedLaunch(const CudaErrorSeen& seen) {
          absl::StartsWith(seen.call, "cuModuleLoad");
 }
 
+// Head and tail are one text unless bytes between them are missing.
 std::string Joined(const v1::CapturedOutput& output) {
-  return absl::StrCat(output.head(), "\n", output.tail());
+  const bool cut =
+      output.total_bytes() > output.head().size() + output.tail().size();
+  return absl::StrCat(output.head(), cut ? "\n" : "", output.tail());
 }
 
 // What the dynamic loader or the shell wrote; empty if nothing.

@@ -1,6 +1,7 @@
 #include "verdict/judge_cell.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -128,12 +129,45 @@ void CheckResult(const v1::Cell& cell, const v1::Entry& entry,
   }
 }
 
+// Whether a run that ended well shows nothing about the GPU: the files bring no
+// device code and nothing was compiled, so any host would have done as well.
+bool ShowsNoDeviceCode(const EvaluatedCell& cell, v1::Path path) {
+  const v1::PathPrediction* prediction =
+      PredictionFor(cell.cell->predictions(), path);
+  if (prediction == nullptr ||
+      prediction->outcome() != v1::OUTCOME_NO_DEVICE_CODE) {
+    return false;
+  }
+  // Forced compilation is proven by what it left.
+  if (path == v1::PATH_PTX_JIT) return false;
+  const v1::Observation* run = MainRun(cell.cell->result(), path);
+  return run == nullptr || run->cache().files() == 0;
+}
+
 void JudgePath(const EvaluatedCell& cell, v1::Path path, v1::PathRule rule,
                VerdictBuilder& builder, bool& optional_proven) {
   const PathEvaluation& seen = cell.At(path);
   const bool required = rule == v1::PATH_RULE_REQUIRED;
   switch (seen.status) {
     case PathStatus::kProven:
+      if (ShowsNoDeviceCode(cell, path)) {
+        v1::Reason reason = compat::MakeReason(
+            "TP223", absl::StrCat(PathName(path),
+                                  ": ran, and the files bring no device code; "
+                                  "whether anything ran on the GPU was not "
+                                  "seen"));
+        // A checked result is evidence of what the release asked for.
+        if (cell.entry->has_expected_output()) {
+          builder.Warn(std::move(reason));
+        } else {
+          if (required) {
+            builder.Inconclusive(std::move(reason));
+          } else {
+            builder.Note(std::move(reason));
+          }
+          return;
+        }
+      }
       if (required) {
         builder.Proven();
       } else {

@@ -59,6 +59,25 @@ struct HostPart {
   VerdictBuilder builder;
 };
 
+// What a part that does not pass says to the whole. Notes explain a pass only,
+// unless nothing else is said: a part that is no pass never counts for nothing.
+std::vector<v1::Reason> WhyNot(const v1::Verdict& verdict) {
+  std::vector<v1::Reason> reasons;
+  for (const v1::Reason& reason : verdict.reasons()) {
+    if (compat::SeverityOf(reason) != v1::SEVERITY_NOTE) {
+      reasons.push_back(reason);
+    }
+  }
+  if (reasons.empty()) {
+    reasons.assign(verdict.reasons().begin(), verdict.reasons().end());
+  }
+  if (reasons.empty()) {
+    reasons.push_back(
+        compat::MakeReason("TP418", "a part has no verdict and no reason"));
+  }
+  return reasons;
+}
+
 void AddVerdict(const v1::Verdict& verdict, VerdictBuilder& builder) {
   switch (verdict.kind()) {
     case v1::VERDICT_KIND_PASS:
@@ -71,17 +90,13 @@ void AddVerdict(const v1::Verdict& verdict, VerdictBuilder& builder) {
       }
       return;
     case v1::VERDICT_KIND_FAIL:
-      for (const v1::Reason& reason : verdict.reasons()) {
-        if (compat::SeverityOf(reason) != v1::SEVERITY_NOTE) {
-          builder.Fail(reason);
-        }
+      for (v1::Reason& reason : WhyNot(verdict)) {
+        builder.Fail(std::move(reason));
       }
       return;
     default:
-      for (const v1::Reason& reason : verdict.reasons()) {
-        if (compat::SeverityOf(reason) != v1::SEVERITY_NOTE) {
-          builder.Inconclusive(reason);
-        }
+      for (v1::Reason& reason : WhyNot(verdict)) {
+        builder.Inconclusive(std::move(reason));
       }
   }
 }

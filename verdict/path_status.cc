@@ -240,10 +240,16 @@ PathEvaluation Failed(const Run& run, const OutputJudgement& output) {
 // nothing if there is none.
 std::optional<PathEvaluation> CheckLog(const Run& run, bool output_verified) {
   const v1::CapturedOutput& log = run.observation.driver_log();
-  std::optional<LogFailure> failure = FindFailure(log.head());
-  if (!failure || !failure->launch) {
-    const std::optional<LogFailure> later = FindFailure(log.tail());
-    if (later && (!failure || later->launch)) failure = later;
+  std::optional<LogFailure> failure;
+  if (!IsCut(log)) {
+    // One text: a record may lie across the border of its two parts.
+    failure = FindFailure(absl::StrCat(log.head(), log.tail()));
+  } else {
+    failure = FindFailure(log.head());
+    if (!failure || !failure->launch) {
+      const std::optional<LogFailure> later = FindFailure(log.tail());
+      if (later && (!failure || later->launch)) failure = later;
+    }
   }
   // Programs may offer the driver an image, see it refused and go on with
   // another; a result that was checked settles that.

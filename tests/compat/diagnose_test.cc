@@ -76,6 +76,19 @@ TEST(Diagnose, ACutRecordHidesNotTheNextOne) {
   EXPECT_THAT(reason.detail(), HasSubstr("_Z13WriteSilentlyPi"));
 }
 
+TEST(Diagnose, ARecordAcrossHeadAndTailIsRead) {
+  v1::Observation observation = Exited(1);
+  v1::CapturedOutput& log = *observation.mutable_driver_log();
+  const std::string text = kNoImageLog;
+  log.set_head(text.substr(0, text.size() - 30));
+  log.set_tail(text.substr(text.size() - 30));
+  log.set_total_bytes(text.size());
+  EXPECT_EQ(First(observation).cuda_error(), 209u);
+  // Where bytes are missing between them, nothing is read across the place.
+  log.set_total_bytes(text.size() + 1);
+  EXPECT_EQ(First(observation).cuda_error(), 0u);
+}
+
 TEST(Diagnose, ForcedJitPointsAtThePtx) {
   EXPECT_THAT(First(Exited(1, "", kNoImageLog, v1::PATH_PTX_JIT)).fix(),
               HasSubstr("look for PTX"));

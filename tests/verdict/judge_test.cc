@@ -49,6 +49,32 @@ TEST(JudgeCell, PassesWithoutAnyPrediction) {
   EXPECT_EQ(JudgeCell(cell, GoodEntry(), {}).kind(), v1::VERDICT_KIND_PASS);
 }
 
+// A program without device code runs anywhere: ending well shows nothing of the
+// GPU. A checked result is the release's own word for it.
+TEST(JudgeCell, RunsOfFilesWithoutDeviceCodeProveNothing) {
+  v1::Cell cell = GoodCell();
+  for (const v1::Path path :
+       {v1::PATH_NATIVE, v1::PATH_PTX_JIT, v1::PATH_PLAIN}) {
+    Predict(cell, path, v1::OUTCOME_NO_DEVICE_CODE, 0, "TP223");
+  }
+  v1::Policy policy;
+  policy.set_ptx_jit(v1::PATH_RULE_SKIPPED);
+  v1::Entry unchecked = GoodEntry();
+  unchecked.clear_expected_output();
+  const v1::Verdict nothing = JudgeCell(cell, unchecked, policy);
+  EXPECT_EQ(nothing.kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  EXPECT_THAT(Codes(nothing), Contains("TP223"));
+
+  const v1::Verdict checked = JudgeCell(cell, GoodEntry(), policy);
+  EXPECT_EQ(checked.kind(), v1::VERDICT_KIND_PASS);
+  EXPECT_THAT(Codes(checked), Contains("TP223"));
+
+  // Something was compiled, so device code from elsewhere ran.
+  policy.set_native(v1::PATH_RULE_SKIPPED);
+  RunOf(*cell.mutable_result(), v1::PATH_PLAIN).mutable_cache()->set_files(2);
+  EXPECT_EQ(JudgeCell(cell, unchecked, policy).kind(), v1::VERDICT_KIND_PASS);
+}
+
 TEST(JudgeCell, ObservedFailureOfARequiredPathFails) {
   v1::Cell cell = GoodCell();
   Fail(RunOf(*cell.mutable_result(), v1::PATH_PTX_JIT), 209);

@@ -119,6 +119,23 @@ TEST(EvaluatePath, FailedLaunchInTheTailOfACutLogIsSeen) {
             PathStatus::kFailed);
 }
 
+// Head and tail of a whole log are one text, wherever the border falls.
+TEST(EvaluatePath, FailedLaunchAcrossHeadAndTailIsSeen) {
+  const std::string text =
+      "Returning 209 (CUDA_ERROR_NO_BINARY_FOR_GPU) from cuLaunchKernel\n";
+  for (size_t border = 0; border <= text.size(); ++border) {
+    v1::CellResult result = GoodResult();
+    v1::CapturedOutput& log =
+        *RunOf(result, v1::PATH_NATIVE).mutable_driver_log();
+    log.set_head(text.substr(0, border));
+    log.set_tail(text.substr(border));
+    log.set_total_bytes(text.size());
+    EXPECT_EQ(EvaluatePath(GoodEntry(), v1::PATH_NATIVE, result).status,
+              PathStatus::kFailed)
+        << border;
+  }
+}
+
 TEST(EvaluatePath, CutDriverLogProvesNothing) {
   v1::CellResult result = GoodResult();
   v1::CapturedOutput& log =

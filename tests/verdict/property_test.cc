@@ -264,6 +264,25 @@ TEST(NoFalseGreen, SimulatedAnywhereNeverPasses) {
   }
 }
 
+TEST(NoFalseGreen, ACellThatIsNoPassIsNoneForItsHost) {
+  // A result whose only reasons are notes, beside one that passes.
+  v1::Sweep sweep = GoodSweep();
+  v1::Entry& second = *sweep.mutable_spec()->mutable_release()->add_entries();
+  second = GoodEntry();
+  second.set_name("second");
+  second.clear_expected_output();
+  v1::Cell cell = sweep.cells(0);
+  cell.set_id("second");
+  cell.set_entry("second");
+  Predict(cell, v1::PATH_NATIVE, v1::OUTCOME_NO_DEVICE_CODE, 0, "TP223");
+  *sweep.add_cells() = cell;
+  JudgeSweep(sweep, {});
+  EXPECT_EQ(sweep.cells(0).verdict().kind(), v1::VERDICT_KIND_PASS);
+  EXPECT_EQ(sweep.cells(1).verdict().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  EXPECT_EQ(sweep.hosts(0).verdict().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  EXPECT_EQ(sweep.verdict().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+}
+
 TEST(NoFalseGreen, OnlyADoneCellOfAnEndedSweepPasses) {
   for (int cell_state = 0; cell_state <= 5; ++cell_state) {
     for (int sweep_state = 0; sweep_state <= 5; ++sweep_state) {
