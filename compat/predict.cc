@@ -59,6 +59,12 @@ bool Loads(const v1::PathPrediction& path) {
          path.outcome() == v1::OUTCOME_JIT;
 }
 
+// A file for another CPU.
+bool IsForOtherCpu(const v1::PathPrediction& path) {
+  return path.outcome() == v1::OUTCOME_FAILS && path.reasons_size() > 0 &&
+         path.reasons(0).code() == "TP208";
+}
+
 // A failure that shows only once a kernel of the file is launched: no image for
 // it. Other failures (CPU, runtime, a needed kernel) are certain.
 bool FailsAtLaunch(const v1::PathPrediction& path) {
@@ -70,8 +76,10 @@ bool FailsAtLaunch(const v1::PathPrediction& path) {
 
 // Puts files together to a whole: the worst member speaks and is named; the
 // others' errors and warnings follow. `fatbins`: how many count in each file.
+// `first_decides`: the first one is the program, without which nothing starts.
 v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
-                         const std::vector<size_t>& fatbins, size_t path) {
+                         const std::vector<size_t>& fatbins, bool first_decides,
+                         size_t path) {
   v1::PathPrediction whole;
   whole.set_path(kPaths[path]);
   const int at = static_cast<int>(path);
@@ -80,9 +88,19 @@ v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
     any_code |= Badness(file.paths(at).outcome()) > 0 &&
                 !OnlyRunTimeCompiler(file.paths(at));
   }
+  // An artifact may serve hosts of both CPUs; where some of its device code is
+  // for this one, the files for the other one are not looked at here.
+  const bool any_here =
+      std::any_of(files.begin(), files.end(), [&](const auto& file) {
+        const v1::Outcome outcome = file.paths(at).outcome();
+        return outcome != v1::OUTCOME_NO_DEVICE_CODE &&
+               !IsForOtherCpu(file.paths(at));
+      });
   const v1::FilePrediction* worst = nullptr;
   const auto weight = [&](const v1::FilePrediction& file) {
+    const bool decides = first_decides && &file == &files.front();
     if (any_code && OnlyRunTimeCompiler(file.paths(at))) return 0;
+    if (any_here && !decides && IsForOtherCpu(file.paths(at))) return 0;
     return Badness(file.paths(at).outcome());
   };
   for (const v1::FilePrediction& file : files) {
@@ -173,8 +191,9 @@ struct Result {
 };
 
 Result PredictFiles(const std::vector<const FileView*>& files,
-                    const v1::HostFacts& facts, const v1::Gpu& gpu,
-                    const Tables& tables, const PredictOptions& options) {
+                    bool first_decides, const v1::HostFacts& facts,
+                    const v1::Gpu& gpu, const Tables& tables,
+                    const PredictOptions& options) {
   const HostView host = LookAtHost(facts, gpu, tables);
   Result result;
   absl::flat_hash_set<std::string> found;
@@ -185,7 +204,8 @@ Result PredictFiles(const std::vector<const FileView*>& files,
         internal::PredictFile(*file, host, tables, options, found));
   }
   for (size_t path = 0; path < kPaths.size(); ++path) {
-    v1::PathPrediction whole = Whole(result.files, fatbins, path);
+    v1::PathPrediction whole =
+        Whole(result.files, fatbins, first_decides, path);
     AddMissingKernels(files, options.needed_kernels, found, whole);
     if (path == internal::kPlain) AddLeaks(facts, whole);
     result.paths.push_back(std::move(whole));
@@ -222,25 +242,47 @@ std::set<std::string> NeededKernels(const std::vector<FileView>& files,
   return needed;
 }
 
+struct EntryFiles {
+  std::vector<const FileView*> files;
+  // The first of them is the program.
+  bool program_first = false;
+};
+
 // The program and what it needs inside the artifact; every file where the
 // program is not one of them.
-std::vector<const FileView*> FilesOfEntry(
-    const std::vector<FileView>& all, const v1::Entry& entry,
-    const std::set<std::string>& needed_kernels) {
+EntryFiles FilesOfEntry(const std::vector<FileView>& all,
+                        const v1::Entry& entry,
+                        const std::set<std::string>& needed_kernels) {
   std::vector<const FileView*> everything;
-  absl::flat_hash_map<std::string, const FileView*> by_soname;
   const FileView* program = nullptr;
   for (const FileView& file : all) {
     everything.push_back(&file);
-    by_soname.try_emplace(std::string(BaseName(file.name())), &file);
-    if (!file.report->elf().soname().empty()) {
-      by_soname.try_emplace(file.report->elf().soname(), &file);
-    }
     if (entry.command_size() > 0 && Names(entry.command(0), file)) {
       program = &file;
     }
   }
-  if (program == nullptr || !IsProgram(*program->report)) return everything;
+  if (program == nullptr || !IsProgram(*program->report)) {
+    return {std::move(everything), false};
+  }
+
+  absl::flat_hash_map<std::string, const FileView*> by_soname;
+  const auto add_soname = [&by_soname](const FileView& file) {
+    by_soname.try_emplace(std::string(BaseName(file.name())), &file);
+    if (!file.report->elf().soname().empty()) {
+      by_soname.try_emplace(file.report->elf().soname(), &file);
+    }
+  };
+  // The loader takes no library for another CPU where there is one for its own.
+  const auto same_cpu = [program](const FileView& file) {
+    return file.report->elf().cpu_architecture() ==
+           program->report->elf().cpu_architecture();
+  };
+  for (const FileView& file : all) {
+    if (same_cpu(file)) add_soname(file);
+  }
+  for (const FileView& file : all) {
+    if (!same_cpu(file)) add_soname(file);
+  }
 
   std::vector<const FileView*> chosen;
   std::set<const FileView*> seen;
@@ -269,7 +311,7 @@ std::vector<const FileView*> FilesOfEntry(
       if (it != by_soname.end()) add(it->second);
     }
   }
-  return chosen;
+  return {std::move(chosen), true};
 }
 
 }  // namespace
@@ -284,7 +326,7 @@ v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
                                   const PredictOptions& options) const {
   std::vector<const FileView*> files;
   for (const FileView& file : prepared_->files()) files.push_back(&file);
-  Result result = PredictFiles(files, facts, gpu, tables, options);
+  Result result = PredictFiles(files, false, facts, gpu, tables, options);
   v1::Prediction prediction;
   prediction.set_gpu_uuid(gpu.uuid());
   prediction.set_gpu_name(gpu.name());
@@ -306,8 +348,9 @@ std::vector<v1::PathPrediction> Predictor::PredictEntry(
   options.max_kernels = 0;
   const std::set<std::string> needed = NeededKernels(prepared_->files(), entry);
   options.needed_kernels.assign(needed.begin(), needed.end());
-  return PredictFiles(FilesOfEntry(prepared_->files(), entry, needed), facts,
-                      gpu, tables, options)
+  const EntryFiles chosen = FilesOfEntry(prepared_->files(), entry, needed);
+  return PredictFiles(chosen.files, chosen.program_first, facts, gpu, tables,
+                      options)
       .paths;
 }
 

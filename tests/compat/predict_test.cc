@@ -206,6 +206,46 @@ TEST(Predict, TheWorstMemberIsNamed) {
   EXPECT_EQ(prediction.model_version(), TestTables().version());
 }
 
+// One artifact for hosts of both CPUs: a host is judged by the files for it.
+TEST(Predict, FilesForTheOtherCpuAreNotJudged) {
+  v1::FileReport here = MakeFile("x86/libk.so", {"sm_90 compute_90"});
+  v1::FileReport there = MakeFile("arm/libk.so", {"sm_90 compute_90"});
+  there.mutable_elf()->set_cpu_architecture(v1::CPU_ARCHITECTURE_AARCH64);
+  const v1::ArtifactReport both = MakeArtifactOf({there, here});
+  const v1::Prediction prediction = On("9.0 R580", both);
+  EXPECT_EQ(Answers(prediction), "native | jit | native");
+  EXPECT_EQ(prediction.paths(2).gaps(), 0u);
+  // What is left out is said.
+  EXPECT_TRUE(HasReason(prediction.paths(2), "TP208"));
+  EXPECT_EQ(Answers(On("9.0 R580 aarch64", both)), "native | jit | native");
+  // Alone it fails.
+  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifactOf({there}))),
+            "fails 0 | fails 0 | fails 0");
+
+  // A failure among the files for this CPU still decides.
+  v1::FileReport old = MakeFile("x86/old.so", {"sm_80"});
+  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifactOf({there, here, old}))),
+            "fails 209 | fails 209 | fails 209");
+}
+
+TEST(PredictEntry, TakesLibrariesForTheProgramsCpu) {
+  v1::FileReport app = MakeFile("x86/app", {"sm_90 compute_90"});
+  app.set_kind(v1::FILE_KIND_ELF_EXECUTABLE);
+  app.mutable_elf()->add_needed("libk.so");
+  v1::FileReport here = MakeFile("x86/libk.so", {"k: sm_90 compute_90"});
+  v1::FileReport there = MakeFile("arm/libk.so", {"k: sm_90 compute_90"});
+  there.mutable_elf()->set_cpu_architecture(v1::CPU_ARCHITECTURE_AARCH64);
+  const v1::ArtifactReport report = MakeArtifactOf({there, here, app});
+  v1::Entry entry;
+  entry.add_command("x86/app");
+  EXPECT_EQ(EntryAnswers(report, entry, "9.0 R580"), "native | jit | native");
+  // The program itself decides on a host of the other CPU.
+  EXPECT_EQ(EntryAnswers(report, entry, "9.0 R580 aarch64"),
+            "fails 0 | fails 0 | fails 0");
+  entry.set_command(0, "/bin/sh");
+  EXPECT_EQ(EntryAnswers(report, entry, "9.0 R580"), "native | jit | native");
+}
+
 TEST(Predict, RunTimeCompilers) {
   v1::FileReport host = MakeFile("gen.so", {});
   host.add_runtime_compilers()->set_name("nvrtc");
