@@ -54,10 +54,10 @@ absl::Status CheckName(absl::string_view name) {
   return absl::OkStatus();
 }
 
-// The name a link's target means, seen from the artifact's root. Fails where it
-// leaves the artifact.
-absl::StatusOr<std::string> ResolveLink(absl::string_view name,
-                                        absl::string_view target) {
+using FilesByName =
+    absl::flat_hash_map<absl::string_view, const v1::ArtifactFile*>;
+
+absl::Status CheckTarget(absl::string_view name, absl::string_view target) {
   if (target.empty()) return Bad(name, "the link has no target");
   if (target.size() > kMaxNameBytes ||
       absl::StrContains(target, absl::string_view("\0", 1))) {
@@ -68,46 +68,63 @@ absl::StatusOr<std::string> ResolveLink(absl::string_view name,
                                   " is absolute; it has to stay inside the "
                                   "artifact"));
   }
-  std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
-  parts.pop_back();
-  for (absl::string_view part :
-       absl::StrSplit(target, '/', absl::SkipEmpty())) {
-    if (part == ".") continue;
-    if (part != "..") {
-      parts.push_back(part);
-    } else if (parts.empty()) {
-      return Bad(name, absl::StrCat("the link's target ", Printable(target),
-                                    " leaves the artifact"));
-    } else {
-      parts.pop_back();
-    }
-  }
-  return absl::StrJoin(parts, "/");
+  return absl::OkStatus();
 }
 
-using FilesByName =
-    absl::flat_hash_map<absl::string_view, const v1::ArtifactFile*>;
-
-// Follows links among the members; they have to end at a member or at a folder
-// that members lie in.
+// Follows a link part by part, as the kernel does: ".." behind a link to a
+// folder leads above that folder. It has to stay inside and to end at a member
+// or at a folder that members lie in.
 absl::Status CheckLink(const v1::ArtifactFile& file, const FilesByName& files,
                        const absl::flat_hash_set<std::string>& folders) {
-  std::string at = file.name();
-  const v1::ArtifactFile* member = &file;
-  for (int step = 0; step < kMaxLinkSteps; ++step) {
-    TWINPATH_ASSIGN_OR_RETURN(at, ResolveLink(at, member->link_target()));
-    if (at.empty() || folders.contains(at)) return absl::OkStatus();
-    const auto found = files.find(at);
+  std::vector<std::string> at = absl::StrSplit(file.name(), '/');
+  at.pop_back();
+  // Parts still to be walked, the next one last.
+  std::vector<std::string> ahead;
+  const auto follow = [&](const v1::ArtifactFile& link) -> absl::Status {
+    TWINPATH_RETURN_IF_ERROR(CheckTarget(link.name(), link.link_target()));
+    const std::vector<std::string> parts =
+        absl::StrSplit(link.link_target(), '/', absl::SkipEmpty());
+    ahead.insert(ahead.end(), parts.rbegin(), parts.rend());
+    return absl::OkStatus();
+  };
+  TWINPATH_RETURN_IF_ERROR(follow(file));
+  int steps = 1;
+  while (!ahead.empty()) {
+    const std::string part = std::move(ahead.back());
+    ahead.pop_back();
+    if (part == ".") continue;
+    if (part == "..") {
+      if (at.empty()) {
+        return Bad(file.name(), absl::StrCat("the link's target ",
+                                             Printable(file.link_target()),
+                                             " leaves the artifact"));
+      }
+      at.pop_back();
+      continue;
+    }
+    at.push_back(part);
+    const std::string name = absl::StrJoin(at, "/");
+    if (folders.contains(name)) continue;
+    const auto found = files.find(name);
     if (found == files.end()) {
       return Bad(file.name(),
-                 absl::StrCat("the link ends at ", Printable(at),
+                 absl::StrCat("the link ends at ", Printable(name),
                               ", which is not in the artifact; add it or leave "
                               "the link out"));
     }
-    member = found->second;
-    if (member->type() == v1::FILE_TYPE_REGULAR) return absl::OkStatus();
+    if (found->second->type() == v1::FILE_TYPE_REGULAR) {
+      if (ahead.empty()) return absl::OkStatus();
+      return Bad(file.name(),
+                 absl::StrCat("the link leads through ", Printable(name),
+                              ", which is not a folder"));
+    }
+    if (++steps > kMaxLinkSteps) {
+      return Bad(file.name(), "the link is part of a loop");
+    }
+    at.pop_back();
+    TWINPATH_RETURN_IF_ERROR(follow(*found->second));
   }
-  return Bad(file.name(), "the link is part of a loop");
+  return absl::OkStatus();
 }
 
 absl::Status CheckMember(const v1::ArtifactFile& file) {

@@ -109,6 +109,24 @@ TEST(Manifest, LinksHaveToStayInsideAndEndAtAMember) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("loop")));
 }
 
+// ".." behind a link to a folder leads above what the link points at, not above
+// the link, so a name that looks inside can lie outside.
+TEST(Manifest, LinksAreFollowedAsTheKernelDoes) {
+  const v1::ArtifactFile file = File("a/b/x", "x");
+  const v1::ArtifactFile up = Link("a/b/up", "../..");
+  EXPECT_THAT(ValidateArtifact(Of({file, up, Link("e", "a/b/up/a/b/x")})),
+              IsOk());
+  EXPECT_THAT(ValidateArtifact(Of({file, up, Link("e", "a/b/up/../x")})),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("leaves the artifact")));
+  // Nor is a file a folder.
+  EXPECT_THAT(ValidateArtifact(Of({file, Link("e", "a/b/x/../x")})),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  // Many links to one another end.
+  EXPECT_THAT(ValidateArtifact(Of({file, Link("p", "q/q"), Link("q", "p/p")})),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("loop")));
+}
+
 TEST(Manifest, DuplicatesAndFilesBelowFilesAreRefused) {
   EXPECT_THAT(
       ValidateArtifact(Of({File("a", "x"), File("a", "y")})),
