@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/file.h"
 #include "runner/paths.h"
 
@@ -164,8 +165,17 @@ std::vector<v1::EnvironmentLeak> LeaksOfText(absl::string_view text,
       }
       line = line.substr(equals + 1);
     }
-    for (const std::string& word : Words(line)) {
-      AddAssignment(word, origin, first_line, leaks);
+    const std::vector<std::string> words = Words(line);
+    for (const std::string& word : words) {
+      absl::string_view value = word;
+      // pam_env.conf: the name stands in front of its values.
+      if (absl::ConsumePrefix(&value, "DEFAULT=") ||
+          absl::ConsumePrefix(&value, "OVERRIDE=")) {
+        AddAssignment(absl::StrCat(words[0], "=", value), origin, first_line,
+                      leaks);
+      } else {
+        AddAssignment(word, origin, first_line, leaks);
+      }
     }
   }
   return leaks;

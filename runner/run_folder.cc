@@ -31,10 +31,12 @@ absl::Status MakeFolder(const std::string& path) {
   return absl::OkStatus();
 }
 
-void CountFiles(int fd, int depth, v1::CacheEvidence& evidence) {
+// Clears `whole` where a folder could not be looked into.
+void CountFiles(int fd, int depth, v1::CacheEvidence& evidence, bool& whole) {
   DIR* folder = fdopendir(fd);
   if (folder == nullptr) {
     close(fd);
+    whole = false;
     return;
   }
   while (const dirent* entry = readdir(folder)) {
@@ -52,10 +54,17 @@ void CountFiles(int fd, int depth, v1::CacheEvidence& evidence) {
       evidence.set_files(evidence.files() + 1);
       evidence.set_bytes(evidence.bytes() +
                          static_cast<uint64_t>(info.st_size));
-    } else if (S_ISDIR(info.st_mode) && depth < kMaxDepth) {
-      const int below = openat(dirfd(folder), entry->d_name,
-                               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-      if (below >= 0) CountFiles(below, depth + 1, evidence);
+    } else if (S_ISDIR(info.st_mode)) {
+      const int below =
+          depth < kMaxDepth
+              ? openat(dirfd(folder), entry->d_name,
+                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+              : -1;
+      if (below >= 0) {
+        CountFiles(below, depth + 1, evidence, whole);
+      } else {
+        whole = false;
+      }
     }
   }
   closedir(folder);
@@ -118,10 +127,12 @@ v1::CacheEvidence RunFolder::CacheEvidenceNow() const {
       named.st_ino != info.st_ino || named.st_dev != info.st_dev) {
     return evidence;
   }
-  evidence.set_observed(true);
   const int fd = openat(cache_fd_.get(), ".",
                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd >= 0) CountFiles(fd, 0, evidence);
+  bool whole = fd >= 0;
+  if (fd >= 0) CountFiles(fd, 0, evidence, whole);
+  // What could not be looked into may hold files; "none" would be a guess.
+  evidence.set_observed(whole || evidence.files() > 0);
   return evidence;
 }
 

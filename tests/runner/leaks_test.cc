@@ -52,6 +52,28 @@ TEST(Leaks, OfShellFilesWithTheirLine) {
   EXPECT_EQ(leaks[2].line(), 5u);
 }
 
+// pam_env.conf names the variable in front: "NAME DEFAULT=value OVERRIDE=...".
+TEST(Leaks, OfPamEnv) {
+  const auto root = TempDirectory::Make();
+  ASSERT_THAT(root, IsOk());
+  const std::string folder = JoinPath(root->path(), "etc/security");
+  ASSERT_THAT(MakeDirectories(folder), IsOk());
+  ASSERT_THAT(WriteFileAtomic(JoinPath(folder, "pam_env.conf"),
+                              "# CUDA_DISABLE_JIT DEFAULT=1\n"
+                              "CUDA_FORCE_PTX_JIT\tDEFAULT=1\n"
+                              "CUDA_FORCE_JIT DEFAULT=0 OVERRIDE=\"1\"\n"
+                              "PATH DEFAULT=/bin\n",
+                              0644),
+              IsOk());
+  const auto leaks = LeaksOfFiles(root->path());
+  ASSERT_EQ(leaks.size(), 2u);
+  EXPECT_EQ(leaks[0].variable(), "CUDA_FORCE_PTX_JIT");
+  EXPECT_EQ(leaks[0].value(), "1");
+  EXPECT_EQ(leaks[0].line(), 2u);
+  EXPECT_EQ(leaks[0].origin(), "/etc/security/pam_env.conf");
+  EXPECT_EQ(leaks[1].variable(), "CUDA_FORCE_JIT");
+}
+
 TEST(Leaks, OfUnits) {
   const auto leaks = LeaksOfText(
       "[Service]\n"

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "base/digest.h"
+#include "runner/run_folder.h"
 #include "tests/runner/run_fixture.h"
 
 namespace twinpath::runner {
@@ -101,6 +102,23 @@ TEST_F(RunTest, TrapsInTheFoldersAreNotFollowed) {
   EXPECT_EQ(run.driver_log().total_bytes(), 0u);
   EXPECT_FALSE(run.cache().observed());
   EXPECT_EQ(run.cache().files(), 0u);
+}
+
+// Folders deeper than are looked into may hold files.
+TEST(RunFolderTest, WhatIsNotLookedIntoIsNotCalledEmpty) {
+  const auto work = TempDirectory::Make();
+  ASSERT_THAT(work, IsOk());
+  const auto folder = RunFolder::Make(work->path(), "", false);
+  ASSERT_THAT(folder, IsOk());
+  EXPECT_TRUE(folder->CacheEvidenceNow().observed());
+  std::string deep = folder->cache();
+  for (int i = 0; i < 40; ++i) deep += "/d";
+  ASSERT_THAT(MakeDirectories(deep), IsOk());
+  EXPECT_FALSE(folder->CacheEvidenceNow().observed());
+  // A file that was seen is seen.
+  ASSERT_THAT(WriteFileAtomic(folder->cache() + "/f", "x", 0600), IsOk());
+  EXPECT_TRUE(folder->CacheEvidenceNow().observed());
+  EXPECT_EQ(folder->CacheEvidenceNow().files(), 1u);
 }
 
 TEST_F(RunTest, ProgramForAnotherCpuIsNotStarted) {
