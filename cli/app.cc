@@ -218,6 +218,8 @@ class Builder {
                   "Every GPU (default: one of each model)");
     sub->callback([this, sub] {
       o_.check.has_expect_output = sub->count("--expect-output") > 0;
+      o_.check.has_expect_contains = sub->count("--expect-contains") > 0;
+      o_.check.has_expect_pattern = sub->count("--expect-pattern") > 0;
       run_ = [this](Console& c) { return RunCheck(o_.check, c); };
     });
   }

@@ -44,7 +44,9 @@ struct CheckOptions {
   std::string expect_output;
   bool has_expect_output = false;
   std::string expect_contains;
+  bool has_expect_contains = false;
   std::string expect_pattern;
+  bool has_expect_pattern = false;
   std::vector<std::string> environment;
   std::string timeout;
   std::string jit_timeout;

@@ -242,6 +242,13 @@ class Reader {
     expect.RejectUnknownKeys();
   }
 
+  // An empty text is in every output: it would look like a check and be none.
+  static void RejectEmpty(YamlReader& reader, const std::string& text) {
+    if (reader.IsScalar() && text.empty()) {
+      reader.Error("expected a text; an empty one is found in every output");
+    }
+  }
+
   static void CheckPattern(YamlReader& reader, const std::string& pattern) {
     const RE2 compiled(pattern, RE2::Quiet);
     if (!compiled.ok()) {
@@ -356,10 +363,12 @@ class Reader {
     if (YamlReader contains = expect.Optional("contains"); contains.present()) {
       ++rules;
       entry.mutable_expected_output()->set_contains(contains.String());
+      RejectEmpty(contains, entry.expected_output().contains());
     }
     if (YamlReader pattern = expect.Optional("pattern"); pattern.present()) {
       ++rules;
       entry.mutable_expected_output()->set_pattern(pattern.String());
+      RejectEmpty(pattern, entry.expected_output().pattern());
       CheckPattern(pattern, entry.expected_output().pattern());
     }
     if (rules > 1) {

@@ -1,5 +1,7 @@
 // twinpath check: one program on this host along the paths, no coordinator.
 
+#include <sys/stat.h>
+
 #include <csignal>
 #include <cstdint>
 #include <set>
@@ -96,6 +98,10 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
   for (const std::string& variable : options.environment) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(variable, absl::MaxSplits('=', 1));
+    if (parts.first.size() == variable.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--env \"", Printable(variable), "\": expected NAME=value"));
+    }
     v1::EnvironmentVariable& out = *entry.add_environment();
     out.set_name(parts.first);
     out.set_value(parts.second);
@@ -103,18 +109,26 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
   TWINPATH_RETURN_IF_ERROR(runner::CheckEntryEnvironment(entry));
   entry.set_expected_exit(options.expect_exit);
   const int rules = (options.has_expect_output ? 1 : 0) +
-                    (options.expect_contains.empty() ? 0 : 1) +
-                    (options.expect_pattern.empty() ? 0 : 1);
+                    (options.has_expect_contains ? 1 : 0) +
+                    (options.has_expect_pattern ? 1 : 0);
   if (rules > 1) {
     return absl::InvalidArgumentError(
         "--expect-output, --expect-contains and --expect-pattern exclude each "
         "other");
   }
+  // An empty text is contained in every output: nothing would be checked.
+  if ((options.has_expect_contains && options.expect_contains.empty()) ||
+      (options.has_expect_pattern && options.expect_pattern.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.has_expect_contains ? "--expect-contains" : "--expect-pattern",
+        ": the text is empty, so every output would match; is a "
+        "variable unset?"));
+  }
   if (options.has_expect_output) {
     entry.mutable_expected_output()->set_exact(options.expect_output);
-  } else if (!options.expect_contains.empty()) {
+  } else if (options.has_expect_contains) {
     entry.mutable_expected_output()->set_contains(options.expect_contains);
-  } else if (!options.expect_pattern.empty()) {
+  } else if (options.has_expect_pattern) {
     const RE2 compiled(options.expect_pattern, RE2::Quiet);
     if (!compiled.ok()) {
       return absl::InvalidArgumentError(
@@ -205,6 +219,13 @@ int RunCheck(const CheckOptions& options, Console& console) {
   std::vector<ArtifactSource> sources;
   for (const std::string& file : options.files) {
     sources.push_back(ArtifactSource{file, "", ""});
+  }
+  struct stat info {};
+  if (stat(options.files[0].c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return console.Fail(
+        absl::InvalidArgumentError(absl::StrCat(
+            Printable(options.files[0]), ": it is a folder, not a program")),
+        "name the program first, then the files it needs beside it");
   }
   const std::string name(BaseName(options.files[0]));
   const absl::StatusOr<LocalArtifact> artifact = ScanLocal(name, sources, "");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -179,6 +180,11 @@ struct Mistake {
   const char* says;
 };
 
+// A case's name in listings is its text, not its address.
+void PrintTo(const Mistake& mistake, std::ostream* out) {
+  *out << mistake.says;
+}
+
 class SweepFileMistake : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(SweepFileMistake, IsNamed) {
@@ -224,6 +230,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"name: a\nartifact: {files: [x]}\n"
                 "entries: [{name: e, command: x, expect: {pattern: '('}}]\n",
                 "regular expression"},
+        Mistake{"name: a\nartifact: {files: [x]}\n"
+                "entries: [{name: e, command: x, expect: {contains: ''}}]\n",
+                "an empty one"},
+        Mistake{"name: a\nartifact: {files: [x]}\n"
+                "entries: [{name: e, command: x, expect: {pattern: \"\"}}]\n",
+                "an empty one"},
         Mistake{"name: a\nartifact: {files: [x]}\n"
                 "entries: [{name: e, command: x, expect: {exit: 256}}]\n",
                 "255"},

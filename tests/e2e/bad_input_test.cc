@@ -59,6 +59,26 @@ TEST_F(BadInputTest, FolderForAFile) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("is a folder"), HasSubstr("hint: ")));
 }
 
+// What would look like a check and be none is refused before anything runs.
+TEST_F(BadInputTest, ChecksThatCheckNothing) {
+  Write("app", "#!/bin/sh\n");
+  const struct {
+    std::vector<std::string> args;
+    const char* says;
+  } kCases[] = {
+      {{"check", "--expect-contains", "", "app"}, "--expect-contains"},
+      {{"check", "--expect-pattern", "", "app"}, "--expect-pattern"},
+      {{"check", "--env", "NAME", "app"}, "NAME=value"},
+      {{"check", folder_->path()}, "is a folder"},
+  };
+  for (const auto& row : kCases) {
+    const CliResult result = Cli(row.args);
+    EXPECT_EQ(result.exit_code, 2) << row.says << result.err;
+    EXPECT_THAT(result.err, HasSubstr(row.says));
+    EXPECT_THAT(result.out, IsEmpty()) << row.says;
+  }
+}
+
 TEST_F(BadInputTest, NotAnElfFile) {
   Write("notes", "just some text\n");
   const CliResult result = Cli({"inspect", "notes"});
