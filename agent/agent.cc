@@ -111,7 +111,7 @@ std::string BootId(const AgentOptions& options, const std::string& machine_id) {
 class Agent final : public SessionHandler {
  public:
   Agent(const AgentOptions& options, StateDirectory state,
-        const Identity& identity, std::string machine_id,
+        const Identity& identity, const std::string& machine_id,
         std::unique_ptr<Spool> spool, std::unique_ptr<BlobCache> cache,
         std::shared_ptr<grpc::Channel> channel, const Notify& notify)
       : options_(options),
@@ -181,7 +181,8 @@ class Agent final : public SessionHandler {
   Session session_;
   Worker worker_;
 
-  Bell session_bell_;
+  // Shared with streams: the last ring may come when this is gone.
+  const std::shared_ptr<Bell> session_bell_ = std::make_shared<Bell>();
   Bell facts_bell_;
   Mutex mutex_;
   bool facts_requested_ ABSL_GUARDED_BY(mutex_) = true;
@@ -341,7 +342,7 @@ void Agent::SayFarewell(SessionStream& stream) {
   while (!stream.done() && session_.ready() && spool_->size() > 0 &&
          clock_.Monotonic() < until) {
     stream.Wake();
-    session_bell_.Wait(absl::Milliseconds(100));
+    session_bell_->Wait(absl::Milliseconds(100));
   }
   stream.HalfClose();
 }
@@ -350,10 +351,10 @@ absl::Status Agent::RunSession(const std::function<bool()>& stopped,
                                absl::Duration poll) {
   const uint64_t number = session_.Open(boot_id_);
   const std::shared_ptr<SessionStream> stream = SessionStream::Start(
-      *stub_, session_, number, [this] { session_bell_.Ring(); });
-  session_.SetWake([this, stream] {
+      *stub_, session_, number, [bell = session_bell_] { bell->Ring(); });
+  session_.SetWake([bell = session_bell_, stream] {
     stream->Wake();
-    session_bell_.Ring();
+    bell->Ring();
   });
   bool announced = false;
   // Once this side has ended it, the other gets this long to agree.
@@ -385,7 +386,7 @@ absl::Status Agent::RunSession(const std::function<bool()>& stopped,
     }
     Report(announced ? "connected" : "dialling");
     stream->Wake();
-    session_bell_.Wait(
+    session_bell_->Wait(
         std::clamp(session_.UntilDue(), absl::Milliseconds(10), poll));
   }
   session_.SetWake(nullptr);
@@ -435,7 +436,7 @@ absl::Status Agent::Run(const std::function<bool()>& stopped,
     while (!stopped() && clock_.Monotonic() < until) {
       notify_.Send("WATCHDOG=1");
       Report(absl::StrCat("not connected: ", MessageOf(status)));
-      session_bell_.Wait(std::min(until - clock_.Monotonic(), poll));
+      session_bell_->Wait(std::min(until - clock_.Monotonic(), poll));
     }
   }
   notify_.Send("STOPPING=1");

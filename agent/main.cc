@@ -175,7 +175,6 @@ int Main(int argc, char** argv) {
       app.add_subcommand("pause", "Take no more leases on this host");
   const CLI::App* resume = app.add_subcommand("resume", "Take leases again");
   app.require_subcommand(0, 1);
-  // CLI11 throws; nothing else does.
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -215,4 +214,12 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace twinpath::agent
 
-int main(int argc, char** argv) { return twinpath::agent::Main(argc, argv); }
+int main(int argc, char** argv) {
+  // CLI11 and the standard library may throw; nothing else does.
+  try {
+    return twinpath::agent::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "twinpath-agent: %s\n", error.what());
+    return twinpath::kExitInternal;
+  }
+}

@@ -91,11 +91,11 @@ std::optional<v1::AgentMessage> Session::Next(uint64_t stream) {
 
   MutexLock lock(mutex_);
   if (stream != stream_ || !open_) return std::nullopt;
-  return NextLocked(std::move(held), std::move(refuses), std::move(back));
+  return NextLocked(std::move(held), refuses, std::move(back));
 }
 
 std::optional<v1::AgentMessage> Session::NextLocked(
-    std::vector<std::string> held, std::optional<std::string> refuses,
+    std::vector<std::string> held, const std::optional<std::string>& refuses,
     std::vector<v1::LeaseRefusal> back) {
   v1::AgentMessage message;
   const absl::Time now = clock_.Monotonic();

@@ -109,10 +109,9 @@ class Session {
   uint64_t session() const;
 
  private:
-  std::optional<v1::AgentMessage> NextLocked(std::vector<std::string> held,
-                                             std::optional<std::string> refuses,
-                                             std::vector<v1::LeaseRefusal> back)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<v1::AgentMessage> NextLocked(
+      std::vector<std::string> held, const std::optional<std::string>& refuses,
+      std::vector<v1::LeaseRefusal> back) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<v1::AgentMessage> NextResult()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnHelloAck(const v1::HelloAck& ack)

@@ -16,10 +16,6 @@ std::shared_ptr<SessionStream> SessionStream::Start(
     std::function<void()> on_event) {
   std::shared_ptr<SessionStream> stream(
       new SessionStream(session, number, std::move(on_event)));
-  {
-    MutexLock lock(stream->mutex_);
-    stream->self_ = stream;
-  }
   stub.async()->Connect(&stream->context_, stream.get());
   // One hold for as long as writes may be started from outside; see Close.
   stream->AddHold();
@@ -126,15 +122,15 @@ void SessionStream::Close() {
 }
 
 void SessionStream::OnDone(const grpc::Status& status) {
-  std::shared_ptr<SessionStream> self;
+  // Whoever sees done_ may destroy this at once.
+  const std::function<void()> on_event = on_event_;
   {
     MutexLock lock(mutex_);
     closed_ = true;
-    done_ = true;
     status_ = !why_.ok() ? why_ : FromGrpc(status);
-    self = std::move(self_);
+    done_ = true;
   }
-  on_event_();
+  on_event();
 }
 
 bool SessionStream::done() const {

@@ -21,11 +21,13 @@
 namespace twinpath::agent {
 
 class SessionStream final
-    : public grpc::ClientBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>,
-      public std::enable_shared_from_this<SessionStream> {
+    : public grpc::ClientBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
  public:
   // Opens the stream with this number of the session's. `on_event` is called on
-  // a gRPC thread behind each message and when the stream has ended.
+  // a gRPC thread behind each message and when the stream has ended; it must
+  // not refer to anything that may be gone by then. The caller keeps the stream
+  // until done(), and the channel for longer: a channel whose last reference
+  // goes on one of gRPC's own threads is destroyed there, and gRPC cannot.
   static std::shared_ptr<SessionStream> Start(v1::AgentService::Stub& stub,
                                               Session& session, uint64_t number,
                                               std::function<void()> on_event);
@@ -69,8 +71,6 @@ class SessionStream final
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status why_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  // Keeps this alive until OnDone has returned.
-  std::shared_ptr<SessionStream> self_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace twinpath::agent

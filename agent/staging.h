@@ -67,7 +67,8 @@ class StagedArtifact {
     Fingerprint fingerprint;
   };
 
-  StagedArtifact(std::string directory) : directory_(std::move(directory)) {}
+  explicit StagedArtifact(std::string directory)
+      : directory_(std::move(directory)) {}
   absl::Status Fill(const v1::Artifact& artifact, BlobCache& cache,
                     BlobSource& source, const std::function<bool()>& cancelled);
   static absl::StatusOr<Fingerprint> FingerprintOf(const std::string& path);
