@@ -43,16 +43,15 @@ void SessionStream::Wake() {
   while (then == Then::kAsk) {
     std::optional<v1::AgentMessage> message = session_.Next(number_);
     MutexLock lock(mutex_);
-    if (closed_) {
-      then = Then::kNothing;
-    } else if (half_closed_) {
+    then = Then::kNothing;
+    if (!closed_ && half_closed_) {
       // Asked for meanwhile; it waited for this.
       then = Then::kHalfClose;
-    } else if (message) {
+    } else if (!closed_ && message) {
       write_ = *std::move(message);
       then = Then::kWrite;
-    } else if (!again_) {
-      then = Then::kNothing;
+    } else if (!closed_ && again_) {
+      then = Then::kAsk;
     }
     // Whoever woke us while we asked is answered by asking once more.
     again_ = false;
