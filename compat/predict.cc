@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -158,6 +159,30 @@ void AddLeaks(const v1::HostFacts& facts, v1::PathPrediction& plain) {
   }
 }
 
+// NVIDIA's libraries that the files need and that are not among them come from
+// the host: what they do under forced compilation is not known here.
+void AddVendorLibraries(const std::vector<const FileView*>& files,
+                        v1::PathPrediction& path) {
+  absl::flat_hash_set<absl::string_view> here;
+  for (const FileView* file : files) {
+    here.insert(BaseName(file->name()));
+    here.insert(file->report->elf().soname());
+  }
+  std::set<std::string> outside;
+  for (const FileView* file : files) {
+    for (const std::string& needed : file->report->elf().needed()) {
+      if (internal::IsVendorLibrary(needed) && !here.contains(needed)) {
+        outside.insert(Printable(needed));
+      }
+    }
+  }
+  if (outside.empty()) return;
+  *path.add_reasons() = MakeReason(
+      "TP222", absl::StrCat(absl::StrJoin(outside, ", "),
+                            " of the host is not among the files; whether it "
+                            "follows forced compilation is not known"));
+}
+
 // Needed kernels that no file holds.
 void AddMissingKernels(const std::vector<const FileView*>& files,
                        const std::vector<std::string>& needed,
@@ -208,6 +233,9 @@ Result PredictFiles(const std::vector<const FileView*>& files,
         Whole(result.files, fatbins, first_decides, path);
     AddMissingKernels(files, options.needed_kernels, found, whole);
     if (path == internal::kPlain) AddLeaks(facts, whole);
+    if (path == internal::kPtxJit && Loads(whole)) {
+      AddVendorLibraries(files, whole);
+    }
     result.paths.push_back(std::move(whole));
   }
   return result;

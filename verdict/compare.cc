@@ -52,6 +52,15 @@ bool IsMixed(const v1::PathPrediction& prediction) {
   return native && jit;
 }
 
+// Whether code that the files do not hold takes part: made at run time, or of a
+// library of the host that may not follow forced compilation.
+bool HasForeignCode(const v1::PathPrediction& prediction) {
+  for (const v1::Reason& reason : prediction.reasons()) {
+    if (reason.code() == "TP214" || reason.code() == "TP222") return true;
+  }
+  return false;
+}
+
 // What was observed that `prediction` excludes; empty if nothing.
 std::string Contradiction(const v1::PathPrediction& prediction,
                           const PathEvaluation& seen,
@@ -85,7 +94,9 @@ std::string Contradiction(const v1::PathPrediction& prediction,
               : "predicted to run from machine code";
       // With gaps the prediction holds for what the GPU has code for; which
       // kernel a run needs is known only afterwards.
-      if (failed && prediction.gaps() == 0 && IsLoadError(seen.cuda_error)) {
+      const bool foreign = HasForeignCode(prediction);
+      if (failed && prediction.gaps() == 0 && !foreign &&
+          IsLoadError(seen.cuda_error)) {
         return absl::StrCat(predicted, ", failed with CUDA error ",
                             seen.cuda_error);
       }
@@ -93,7 +104,7 @@ std::string Contradiction(const v1::PathPrediction& prediction,
       const v1::Observation* run = MainRun(result, v1::PATH_PLAIN);
       if (run == nullptr || !run->cache().observed()) return "";
       if (IsMixed(prediction)) return "";
-      if (!jit && run->cache().files() > 0) {
+      if (!jit && !foreign && run->cache().files() > 0) {
         return absl::StrCat(predicted, ", and PTX was compiled");
       }
       if (jit && run->cache().files() == 0) {

@@ -246,6 +246,29 @@ TEST(PredictEntry, TakesLibrariesForTheProgramsCpu) {
   EXPECT_EQ(EntryAnswers(report, entry, "9.0 R580"), "native | jit | native");
 }
 
+// NVIDIA's libraries of the host are not in the report; under forced
+// compilation they may fail where the files themselves do not.
+TEST(PredictEntry, NamesVendorLibrariesOfTheHost) {
+  v1::FileReport app = MakeFile("app", {"sm_90 compute_90"});
+  app.set_kind(v1::FILE_KIND_ELF_EXECUTABLE);
+  app.mutable_elf()->add_needed("libcublas.so.13");
+  v1::Entry entry;
+  entry.add_command("app");
+  const v1::HostFacts facts = FakeHost("9.0 R580");
+  const auto paths = [&](const v1::ArtifactReport& report) {
+    return PredictEntry(report, entry, facts, facts.gpus(0), TestTables());
+  };
+  const auto outside = paths(MakeArtifactOf({app}));
+  EXPECT_EQ(outside[1].outcome(), v1::OUTCOME_JIT);
+  EXPECT_TRUE(HasReason(outside[1], "TP222"));
+  EXPECT_FALSE(HasReason(outside[0], "TP222"));
+  EXPECT_FALSE(HasReason(outside[2], "TP222"));
+  // Among the files it is judged, not only named.
+  const auto inside = paths(MakeArtifactOf(
+      {app, MakeFile("libcublas.so.13", {"sm_90 compute_120@9.0"})}));
+  EXPECT_EQ(inside[1].outcome(), v1::OUTCOME_FAILS);
+}
+
 TEST(Predict, RunTimeCompilers) {
   v1::FileReport host = MakeFile("gen.so", {});
   host.add_runtime_compilers()->set_name("nvrtc");

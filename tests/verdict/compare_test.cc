@@ -111,6 +111,40 @@ TEST(Contradictions, PartialFailureLeavesRoomForSuccess) {
 }
 
 // Native and compiled code side by side: an empty cache is no contradiction.
+// Code that the files do not hold: made at run time (TP214), or of a vendor
+// library of the host that cannot follow forced compilation (TP222). What it
+// does says nothing about the model of the files.
+TEST(Contradictions, CodeFromElsewhereContradictsNothing) {
+  v1::Cell compiled = GoodCell();
+  RunOf(*compiled.mutable_result(), v1::PATH_PLAIN)
+      .mutable_cache()
+      ->set_files(2);
+  Predict(compiled, v1::PATH_PLAIN, v1::OUTCOME_NATIVE, 0, "TP200");
+  EXPECT_THAT(Contradictions(compiled, GoodEntry()), SizeIs(1));
+  compiled.mutable_predictions(0)->add_reasons()->set_code("TP214");
+  EXPECT_THAT(Contradictions(compiled, GoodEntry()), IsEmpty());
+
+  const struct {
+    v1::Path path;
+    v1::Outcome outcome;
+    uint32_t error;
+    const char* code;
+  } kCases[] = {{v1::PATH_NATIVE, v1::OUTCOME_NATIVE, 223, "TP214"},
+                {v1::PATH_PTX_JIT, v1::OUTCOME_JIT, 209, "TP222"}};
+  for (const auto& row : kCases) {
+    v1::Cell cell = GoodCell();
+    v1::Observation& run = RunOf(*cell.mutable_result(), row.path);
+    run.set_exit_code(1);
+    v1::Reason& error = *run.add_errors();
+    error.set_code("TP311");
+    error.set_cuda_error(row.error);
+    Predict(cell, row.path, row.outcome, 0, "TP200");
+    EXPECT_THAT(Contradictions(cell, GoodEntry()), SizeIs(1)) << row.code;
+    cell.mutable_predictions(0)->add_reasons()->set_code(row.code);
+    EXPECT_THAT(Contradictions(cell, GoodEntry()), IsEmpty()) << row.code;
+  }
+}
+
 TEST(Contradictions, MixedCodeMayOrMayNotCompile) {
   v1::Cell cell = GoodCell();
   Predict(cell, v1::PATH_PLAIN, v1::OUTCOME_JIT, 0, "TP206");
