@@ -1,6 +1,8 @@
 #include "cli/client.h"
 
+#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <chrono>
@@ -66,8 +68,12 @@ absl::Status CheckLoopback(absl::string_view address) {
                                                    "\": expected HOST:PORT"));
   }
   const absl::string_view host = rest.substr(0, colon);
-  if (host == "localhost" || absl::StartsWith(host, "127.") ||
-      host == "[::1]") {
+  // An address, not a name that begins like one.
+  in_addr parsed{};
+  const bool loopback =
+      inet_pton(AF_INET, std::string(host).c_str(), &parsed) == 1 &&
+      ntohl(parsed.s_addr) >> 24 == 127;
+  if (loopback || host == "localhost" || host == "[::1]") {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(

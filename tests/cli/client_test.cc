@@ -27,8 +27,10 @@ TEST(CheckLoopback, OnlyThisMachine) {
                               "[::1]:7711", "unix:/run/x.sock"}) {
     EXPECT_THAT(CheckLoopback(address), IsOk()) << address;
   }
-  for (const char* address : {"10.0.0.1:7711", "coordinator:7711",
-                              "0.0.0.0:7711", "[2001:db8::1]:1"}) {
+  for (const char* address :
+       {"10.0.0.1:7711", "coordinator:7711", "0.0.0.0:7711", "[2001:db8::1]:1",
+        // Names that only begin like an address.
+        "127.example.com:7711", "127.0.0.1.example:1"}) {
     EXPECT_THAT(CheckLoopback(address),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr("only addresses of this machine")))
