@@ -584,7 +584,9 @@ int Parse(const std::vector<std::string>& all) {
       "Exit codes: 0 pass, 1 fail, 2 usage or input, 3 inconclusive,\n"
       "4 unreachable, 5 permission, 6 integrity, 70 bug.",
       "twinpath");
-  Builder(app, options, run).Build();
+  // Lives until the command has run: the callbacks refer to it.
+  Builder builder(app, options, run);
+  builder.Build();
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   if (!reversed.empty()) reversed.pop_back();
   try {
