@@ -122,6 +122,8 @@ class Reader {
     const ElfSection* shared = nullptr;
     // Index in wanted_, -1: none.
     int info = -1;
+    // A kernel has been made of it; compilers make one symbol a function.
+    bool used = false;
   };
 
   void Complain(absl::string_view what) {
@@ -309,6 +311,12 @@ class Reader {
         Complain("a kernel's name lies outside the string table");
         continue;
       }
+      // Symbols may share a name, so the tables' cap does not bound this.
+      kernel_bytes_ += sizeof(CubinKernel) + name.size();
+      if (kernel_bytes_ > kMaxCubinTableBytes) {
+        Complain("its kernels are above the cap; the rest is left out");
+        return;
+      }
       AddKernel(name, registers, static_cast<uint32_t>(i));
     }
   }
@@ -322,7 +330,8 @@ class Reader {
       kernel.registers = found->second;
     }
     const auto found = functions_.find(name);
-    if (found == functions_.end()) return;
+    if (found == functions_.end() || found->second.used) return;
+    found->second.used = true;
     const FunctionSections& sections = found->second;
     const bool reserved = cubin_.target >= kFirstSmWithReservedShared;
     if (!kernel.registers && !reserved && sections.text != nullptr &&
@@ -349,6 +358,8 @@ class Reader {
   std::vector<Wanted> wanted_;
   absl::flat_hash_map<absl::string_view, FunctionSections> functions_;
   uint64_t total_ = 0;
+  // What the kernels found so far take.
+  uint64_t kernel_bytes_ = 0;
   int cuinfo_ = -1;
   bool cuinfo_is_cuver_ = false;
   int toolkit_ = -1;

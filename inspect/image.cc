@@ -274,9 +274,13 @@ void PayloadReader::ReadInMemory(const Payload& payload, Bench& bench) {
 void PayloadReader::ReadStreaming(const Payload& payload) {
   v1::Image& image = *payload.image;
   if (IsPtx(image)) {
-    SetProblem(image,
-               absl::StrCat("PTX text of ", payload.expanded,
-                            " bytes, above the cap of ", kLargeImageBytes));
+    SetProblem(
+        image,
+        payload.expanded > kLargeImageBytes
+            ? absl::StrCat("PTX text of ", payload.expanded,
+                           " bytes, above the cap of ", kLargeImageBytes)
+            : absl::StrCat("PTX text stored in ", payload.stored,
+                           " bytes, above the cap of ", kLargeStoredBytes));
     return;
   }
   const PartSource stored(source_, payload.offset, payload.stored);

@@ -251,6 +251,11 @@ class Parser {
         }
         if (token_.Is('{')) {
           if (!lexer_.SkipBlock()) Complain("it ends inside a kernel's body");
+          if (module_.kernels.size() >= kMaxPtxKernels) {
+            Complain(absl::StrCat("more than ", kMaxPtxKernels, " kernels"));
+            done_ = true;
+            return;
+          }
           module_.kernels.push_back(kernel);
           Advance();
           return;

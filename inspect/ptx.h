@@ -7,6 +7,7 @@
 #ifndef TWINPATH_INSPECT_PTX_H_
 #define TWINPATH_INSPECT_PTX_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ struct PtxKernel {
   // Product of .maxntid or .reqntid.
   std::optional<uint32_t> max_threads;
 };
+
+// Most kernels listed of one text; compilers write thousands at most.
+inline constexpr size_t kMaxPtxKernels = size_t{1} << 20;
 
 struct PtxModule {
   // `.version`; 0.0 if there is none.

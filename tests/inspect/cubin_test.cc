@@ -134,5 +134,33 @@ TEST(Cubin, SurvivesBeingCutAnywhere) {
   }
 }
 
+// Many symbols that share one long name: a small file, gigabytes of names.
+TEST(Cubin, SharedNamesDoNotMultiply) {
+  constexpr size_t kNameBytes = 60'000;
+  constexpr size_t kSymbols = 4'000;
+  std::string strings(1, '\0');
+  const uint32_t name = AppendName(strings, std::string(kNameBytes, 'k'));
+  std::string symbols;
+  for (size_t i = 0; i < kSymbols; ++i) {
+    Append<uint32_t>(symbols, name);
+    symbols.append("\x12\x10", 2);
+    Append<uint16_t>(symbols, 1);
+    symbols.append(16, '\0');
+  }
+  std::string bytes = ElfHeader(2, 190, 1, 0x04 | 90 << 8, 0x41, 8);
+  SectionLayout layout;
+  const uint32_t table =
+      layout.Add({.name = ".strtab", .type = 3, .data = strings});
+  layout.Add({.name = ".symtab",
+              .type = 2,
+              .data = symbols,
+              .link = table,
+              .entry_size = 24});
+  layout.Finish(bytes);
+  const Cubin cubin = Read(bytes);
+  EXPECT_THAT(cubin.problem, HasSubstr("kernels"));
+  EXPECT_LT(cubin.kernels.size() * kNameBytes, kMaxCubinTableBytes);
+}
+
 }  // namespace
 }  // namespace twinpath::inspect

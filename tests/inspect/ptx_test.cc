@@ -130,5 +130,13 @@ TEST(Ptx, IsKnownByItsFirstDirective) {
   EXPECT_FALSE(LooksLikePtx("/* GNU ld script */ INPUT(x)"));
 }
 
+TEST(Ptx, TheListOfKernelsIsBounded) {
+  std::string text = ".version 8.0 .target sm_90 .address_size 64 ";
+  for (size_t i = 0; i < kMaxPtxKernels + 10; ++i) text += ".entry a{}";
+  const PtxModule module = ParsePtx(text);
+  EXPECT_EQ(module.kernels.size(), kMaxPtxKernels);
+  EXPECT_THAT(module.problem, HasSubstr("kernels"));
+}
+
 }  // namespace
 }  // namespace twinpath::inspect
