@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/exit_code.h"
 #include "base/status.h"
@@ -56,10 +57,11 @@ int RunInspect(const InspectOptionsCli& options, Console& console) {
     absl::StatusOr<v1::FileReport> report =
         inspect::InspectInChild(path, path, how);
     if (!report.ok()) {
-      raise(
-          console.Fail(report.status(), absl::IsInvalidArgument(report.status())
-                                            ? "give the files in it one by one"
-                                            : ""));
+      raise(console.Fail(
+          report.status(),
+          absl::StrContains(report.status().message(), "is a folder")
+              ? "give the files in it one by one"
+              : ""));
       continue;
     }
     for (const v1::Fatbin& fatbin : report->fatbins()) {
