@@ -66,6 +66,10 @@ int RunInspect(const InspectOptionsCli& options, Console& console) {
     }
     for (const v1::Fatbin& fatbin : report->fatbins()) {
       any_code |= !fatbin.images().empty();
+      for (const v1::Image& image : fatbin.images()) {
+        // A payload that could not be read may hold anything or nothing.
+        if (!image.problem().empty()) raise(kExitInconclusive);
+      }
     }
     for (const v1::Reason& problem : report->problems()) {
       const v1::Severity severity = compat::SeverityOf(problem);

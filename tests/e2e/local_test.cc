@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,34 @@ TEST_F(LocalTest, InspectShowsTargetAndKernel) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("PTX text"), HasSubstr("compute_75"),
                                 HasSubstr("6.3"), HasSubstr("_Z1kv")));
   EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(LocalTest, InspectOfAnImageThatCannotBeReadIsNoSuccess) {
+  // A container with one entry, PTX said to be zstd, whose payload is not.
+  std::string entry(64, '\0');
+  const auto put = [&entry](size_t at, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) {
+      entry[at + i] = static_cast<char>(value >> (8 * i));
+    }
+  };
+  put(0x00, 1, 2);
+  put(0x02, 0x0101, 2);
+  put(0x04, 64, 4);
+  put(0x08, 8, 8);
+  put(0x10, 8, 4);
+  put(0x1A, 8, 2);
+  put(0x1C, 90, 4);
+  put(0x28, 0x8011, 8);
+  put(0x38, 100, 8);
+  entry += "nonsense";
+  std::string bytes("\x50\xED\x55\xBA\x01\x00\x10\x00", 8);
+  bytes += static_cast<char>(entry.size());
+  bytes.append(7, '\0');
+  bytes += entry;
+  ASSERT_THAT(Write("broken.fatbin", bytes), IsOk());
+  const CliResult result = Cli({"inspect", "broken.fatbin"});
+  EXPECT_EQ(result.exit_code, 3) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("does not decode"));
 }
 
 TEST_F(LocalTest, InspectAsJsonIsTheReport) {
