@@ -151,15 +151,18 @@ void JudgePath(const EvaluatedCell& cell, v1::Path path, v1::PathRule rule,
   switch (seen.status) {
     case PathStatus::kProven:
       if (ShowsNoDeviceCode(cell, path)) {
-        v1::Reason reason = compat::MakeReason(
-            "TP223", absl::StrCat(PathName(path),
-                                  ": ran, and the files bring no device code; "
-                                  "whether anything ran on the GPU was not "
-                                  "seen"));
+        const std::string detail =
+            absl::StrCat(PathName(path),
+                         ": ran, and the files bring no device code (TP223); "
+                         "whether anything ran on the GPU was not seen");
         // A checked result is evidence of what the release asked for.
         if (cell.entry->has_expected_output()) {
-          builder.Warn(std::move(reason));
+          builder.Warn(compat::MakeReason("TP223", detail));
         } else {
+          v1::Reason reason = compat::MakeReason(
+              "TP418", detail,
+              "State the output that is expected, or make the entry run "
+              "device code of these files.");
           if (required) {
             builder.Inconclusive(std::move(reason));
           } else {
