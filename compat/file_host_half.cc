@@ -1,5 +1,7 @@
 #include "compat/file_host_half.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,14 +35,15 @@ class HostHalf {
              RunIt(file_, host_));
       return true;
     }
+    const uint32_t runtime = report.has_elf() ? RuntimeMajor(report) : 0;
     const bool cuda_host =
-        report.has_elf() && report.elf().cudart().major() > 0;
+        report.has_elf() && (runtime > 0 || report.elf().static_cudart());
     if ((has_code || cuda_host) && host_.blocker) {
       SetAll(host_.blocker->outcome, host_.blocker->reason,
              host_.blocker->settled_by);
       return true;
     }
-    if (cuda_host && RuntimeTooNew(report.elf())) return true;
+    if (RuntimeTooNew(report.elf(), runtime)) return true;
     if (has_code && host_.cpu == v1::CPU_ARCHITECTURE_UNSPECIFIED &&
         report.has_elf()) {
       SetAll(v1::OUTCOME_UNKNOWN,
@@ -86,10 +89,28 @@ class HostHalf {
     return true;
   }
 
-  bool RuntimeTooNew(const v1::ElfFacts& elf) {
-    const TwoPart runtime = TwoPart::From(elf.cudart());
-    if (!host_.cuda || runtime.major <= host_.cuda->major) return false;
-    const std::string driver = tables_.MinimumDriver(runtime.major);
+  // CUDA major of the runtime the file brings or needs; 0: none or not known.
+  // Where images hold no tool note (PTX alone), the toolkit of a runtime that
+  // is linked in statically shows in the newest PTX ISA beside it.
+  uint32_t RuntimeMajor(const v1::FileReport& report) const {
+    const v1::ElfFacts& elf = report.elf();
+    if (elf.cudart().major() > 0 || !elf.static_cudart()) {
+      return elf.cudart().major();
+    }
+    TwoPart newest;
+    for (const v1::Fatbin& fatbin : report.fatbins()) {
+      for (const v1::Image& image : fatbin.images()) {
+        newest = std::max(newest, TwoPart::From(image.ptx_isa()));
+      }
+    }
+    const DriverRow* row =
+        newest == TwoPart() ? nullptr : tables_.FirstDriverForPtx(newest);
+    return row == nullptr ? 0 : row->cuda.major;
+  }
+
+  bool RuntimeTooNew(const v1::ElfFacts& elf, uint32_t runtime) {
+    if (!host_.cuda || runtime <= host_.cuda->major) return false;
+    const std::string driver = tables_.MinimumDriver(runtime);
     std::string fix =
         absl::StrCat("build with CUDA ", host_.cuda->major, " or older");
     const GpuRow* gpu = tables_.FindGpu(host_.device);
@@ -101,7 +122,7 @@ class HostHalf {
     SetAll(v1::OUTCOME_FAILS,
            MakeReason(
                "TP207",
-               absl::StrCat("CUDA runtime ", runtime.major,
+               absl::StrCat("CUDA runtime ", runtime,
                             elf.static_cudart() ? " (linked statically)" : "",
                             ", driver CUDA ", host_.cuda->ToString()),
                fix, 35));

@@ -131,5 +131,23 @@ TEST(HostCheck, DroppedGpu) {
   EXPECT_EQ(Ask(FakeHost("7.5 R590")).code, "TP201");
 }
 
+// A program built with -gencode code=compute_75 by nvcc 13.0 holds no cubin and
+// so no tool note; its runtime still is of the toolkit that wrote PTX ISA 9.0.
+// libcudart 13.0 answers 35 to every driver below 13000 (docs/compat-model.md).
+TEST(HostCheck, StaticRuntimeOfAPtxOnlyProgramShowsInItsPtx) {
+  v1::FileReport file = MakeFile("check", {"compute_75@9.0"});
+  file.mutable_elf()->set_static_cudart(true);
+  const auto answers = [&file](const std::string& host) {
+    const v1::HostFacts facts = FakeHost(host);
+    return Answers(
+        Predict(MakeArtifactOf({file}), facts, facts.gpus(0), TestTables()));
+  };
+  EXPECT_EQ(answers("12.0 R570"), "fails 35 | fails 35 | fails 35");
+  EXPECT_EQ(answers("12.0 R580"), "fails 223 | jit | jit");
+  // Without a runtime of its own only the PTX counts.
+  file.mutable_elf()->set_static_cudart(false);
+  EXPECT_EQ(answers("12.0 R570"), "fails 223 | fails 222 | fails 222");
+}
+
 }  // namespace
 }  // namespace twinpath::compat
