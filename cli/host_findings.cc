@@ -1,6 +1,7 @@
 #include "cli/host_findings.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,28 @@ std::vector<v1::Reason> WhyNoGpu(const v1::HostFacts& facts) {
         "", gpu.capability_probe().cuda_error()));
   }
   return reasons;
+}
+
+bool HasMigInstances(const v1::HostFacts& facts, const v1::Gpu& gpu) {
+  return std::any_of(
+      facts.gpus().begin(), facts.gpus().end(), [&gpu](const v1::Gpu& other) {
+        return !gpu.uuid().empty() && other.parent_uuid() == gpu.uuid();
+      });
+}
+
+std::vector<const v1::Gpu*> RunnableGpus(const v1::HostFacts& facts, bool all) {
+  std::vector<const v1::Gpu*> out;
+  std::set<std::string> models;
+  for (const v1::Gpu& gpu : facts.gpus()) {
+    const bool mig_parent =
+        gpu.mig_mode() == v1::MIG_MODE_ENABLED && gpu.parent_uuid().empty();
+    if (!Known(gpu) || mig_parent) continue;
+    const std::string model =
+        absl::StrCat(gpu.name(), " ", gpu.compute_capability().major(), ".",
+                     gpu.compute_capability().minor());
+    if (models.insert(model).second || all) out.push_back(&gpu);
+  }
+  return out;
 }
 
 std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts) {

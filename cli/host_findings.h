@@ -19,6 +19,13 @@ std::vector<v1::Reason> WhyNoGpu(const v1::HostFacts& facts);
 // All findings about the host, errors first.
 std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts);
 
+// Whether a GPU in MIG mode has instances; programs run on these, not on it.
+bool HasMigInstances(const v1::HostFacts& facts, const v1::Gpu& gpu);
+
+// GPUs that a program can run on: one of each model, or all. Not those whose
+// capability is unknown, nor those in MIG mode, which offer CUDA no device.
+std::vector<const v1::Gpu*> RunnableGpus(const v1::HostFacts& facts, bool all);
+
 }  // namespace twinpath::cli
 
 #endif  // TWINPATH_CLI_HOST_FINDINGS_H_

@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -188,23 +187,13 @@ v1::Cell NewCell(const v1::HostFacts& facts, const v1::Gpu* gpu) {
   return cell;
 }
 
-// One GPU of each model, or all.
-std::vector<const v1::Gpu*> ChooseGpus(const v1::HostFacts& facts, bool all) {
-  std::vector<const v1::Gpu*> out;
-  std::set<std::string> models;
-  for (const v1::Gpu& gpu : facts.gpus()) {
-    if (gpu.capability_probe().state() != v1::PROBE_STATE_OK) continue;
-    const std::string model =
-        absl::StrCat(gpu.name(), " ", gpu.compute_capability().major(), ".",
-                     gpu.compute_capability().minor());
-    if (models.insert(model).second || all) out.push_back(&gpu);
-  }
-  return out;
-}
-
 // Why nothing is run although there may be a GPU; empty: it can be.
 std::vector<v1::Reason> WhyNotRun(const v1::HostFacts& facts) {
   std::vector<v1::Reason> reasons = WhyNoGpu(facts);
+  if (reasons.empty() && RunnableGpus(facts, true).empty()) {
+    reasons.push_back(compat::MakeReason(
+        "TP112", "MIG is on and no compute instance exists"));
+  }
   if (reasons.empty()) {
     if (const absl::Status sandbox = runner::CheckSandbox(); !sandbox.ok()) {
       reasons.push_back(compat::MakeReason("TP114", MessageOf(sandbox)));
@@ -267,7 +256,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
     const std::vector<v1::Reason> obstacles = WhyNotRun(facts);
     host.mutable_problems()->Add(obstacles.begin(), obstacles.end());
     const std::vector<const v1::Gpu*> gpus =
-        ChooseGpus(facts, options.all_gpus);
+        RunnableGpus(facts, options.all_gpus);
     for (const v1::Gpu* gpu : gpus) {
       *host.add_predictions() = compat::Predict(report, facts, *gpu, **tables);
     }

@@ -107,6 +107,8 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
         continue;
       }
       for (const v1::Gpu& gpu : facts.gpus()) {
+        // Programs run on its instances, which are in the list themselves.
+        if (HasMigInstances(facts, gpu)) continue;
         *host.add_predictions() = predictor.Predict(facts, gpu, **tables);
       }
     }

@@ -120,5 +120,36 @@ TEST(HostFindings, ErrorsComeBeforeWarnings) {
   EXPECT_THAT(Codes(facts), ElementsAre("TP108", "TP109"));
 }
 
+// A GPU in MIG mode offers CUDA no device; its instances do.
+TEST(RunnableGpus, InstancesInsteadOfTheirParent) {
+  v1::HostFacts facts;
+  const auto add = [&facts](const std::string& uuid, const std::string& name) {
+    v1::Gpu& gpu = *facts.add_gpus();
+    gpu.set_uuid(uuid);
+    gpu.set_name(name);
+    gpu.mutable_compute_capability()->set_major(9);
+    gpu.mutable_capability_probe()->set_state(v1::PROBE_STATE_OK);
+    return &gpu;
+  };
+  add("GPU-a", "H100")->set_mig_mode(v1::MIG_MODE_ENABLED);
+  for (const char* uuid : {"MIG-1", "MIG-2"}) {
+    v1::Gpu* const instance = add(uuid, "H100 MIG 1g.10gb");
+    instance->set_mig_mode(v1::MIG_MODE_ENABLED);
+    instance->set_parent_uuid("GPU-a");
+  }
+  add("GPU-b", "H100");
+  const auto uuids = [&facts](bool all) {
+    std::vector<std::string> out;
+    for (const v1::Gpu* gpu : RunnableGpus(facts, all)) {
+      out.push_back(gpu->uuid());
+    }
+    return out;
+  };
+  EXPECT_EQ(uuids(false), (std::vector<std::string>{"MIG-1", "GPU-b"}));
+  EXPECT_EQ(uuids(true), (std::vector<std::string>{"MIG-1", "MIG-2", "GPU-b"}));
+  EXPECT_TRUE(HasMigInstances(facts, facts.gpus(0)));
+  EXPECT_FALSE(HasMigInstances(facts, facts.gpus(3)));
+}
+
 }  // namespace
 }  // namespace twinpath::cli
