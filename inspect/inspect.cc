@@ -202,6 +202,7 @@ class Inspection {
         [this, elf](FatbinWalk walk) { return AddFatbin(walk, elf); },
         on_window);
     if (absl::IsResourceExhausted(status) || absl::IsDataLoss(status)) {
+      scan_complete_ = false;
       Problem("TP232", absl::StrCat("the search for fatbins ended early: ",
                                     status.message()));
       return absl::OkStatus();
@@ -221,6 +222,7 @@ class Inspection {
     const absl::string_view label =
         section != nullptr ? section->name.substr(0, 128) : "";
     if (!budget_.Take(cost + label.size())) {
+      scan_complete_ = false;
       Problem("TP232", absl::StrCat("the report has reached its cap at the "
                                     "fatbin at offset ",
                                     walk.offset,
@@ -316,6 +318,8 @@ class Inspection {
     for (const WrapperRecord& record : *wrappers) {
       const bool resolved = record.target && offsets.contains(*record.target);
       if (record.target && resolved) registered_.insert(*record.target);
+      // It may point at one that was not listed; that is no fault of the file.
+      if (!resolved && !scan_complete_) continue;
       if (!resolved) {
         Problem("TP230",
                 absl::StrCat(
@@ -439,6 +443,8 @@ class Inspection {
   absl::flat_hash_set<uint64_t> registered_;
   uint32_t image_count_ = 0;
   bool wrappers_apply_ = false;
+  // Every fatbin of the file is in the report.
+  bool scan_complete_ = true;
   bool static_cudart_ = false;
 };
 
