@@ -381,8 +381,13 @@ class Reader {
   void ReadHosts(YamlReader hosts) {
     if (!hosts.present()) return;
     v1::HostSelector& selector = *out_.spec.mutable_selector();
-    for (std::string& name : hosts.Optional("names").StringSequence()) {
+    YamlReader names = hosts.Optional("names");
+    for (std::string& name : names.StringSequence()) {
       selector.add_hosts(std::move(name));
+    }
+    if (names.IsSequence() && selector.hosts().empty()) {
+      // An empty selector means every host, which an empty list does not.
+      names.Error("expected at least one host; leave it out for every host");
     }
     if (YamlReader labels = hosts.Optional("labels"); labels.IsMapping()) {
       for (auto& [key, value] : labels.Mapping()) {

@@ -254,6 +254,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "entries: [{name: e, command: x}]\nhosts: {labels: [lab]}\n",
                 "key=value"},
         Mistake{"name: a\nartifact: {files: [x]}\n"
+                "entries: [{name: e, command: x}]\nhosts: {names: []}\n",
+                "at least one host"},
+        Mistake{"name: a\nartifact: {files: [x]}\n"
                 "entries: [{name: e, command: x}]\npolicy: {strict: yes}\n",
                 "strict"}));
 
