@@ -4,9 +4,12 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -52,6 +55,17 @@ TEST_F(Sandbox, WorkFolderIsWritable) {
   const std::string path = JoinPath(work_->path(), "home/result.txt");
   EXPECT_EQ(Run({"write", path}).exit_code(), 0);
   EXPECT_EQ(access(path.c_str(), F_OK), 0);
+}
+
+// Root in a user namespace of its own still reads as root.
+TEST(SandboxArguments, HideSecretsOfTheHost) {
+  const std::vector<std::string> argv = SandboxArguments(SandboxSpec());
+  struct stat info;
+  ASSERT_EQ(stat("/etc/shadow", &info), 0);
+  const auto at = std::find(argv.begin(), argv.end(), "/etc/shadow");
+  ASSERT_NE(at, argv.end());
+  EXPECT_EQ(*(at - 1), "/dev/null");
+  EXPECT_EQ(*(at - 2), "--ro-bind");
 }
 
 TEST_F(Sandbox, HasNoNetwork) {
