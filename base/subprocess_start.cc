@@ -180,7 +180,10 @@ void CloseAllFrom(int first, int kept) {
   for (const char* program : plan.programs) {
     execve(program, plan.argv.data(), plan.environment.data());
     if (errno == EACCES) {
-      error = EACCES;
+      // A folder of PATH that may not be searched says nothing of the program.
+      if (plan.programs.size() == 1 || access(program, F_OK) == 0) {
+        error = EACCES;
+      }
     } else if (errno != ENOENT && errno != ENOTDIR) {
       error = errno;
       break;

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/file.h"
@@ -46,6 +49,18 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   for (std::string& text : strings) out.push_back(text.data());
   out.push_back(nullptr);
   return out;
+}
+
+// Whether the program exists: as a path, or in a folder of PATH that may be
+// searched. execvpe says EACCES also for a folder that may not.
+bool IsSomewhere(const std::string& program) {
+  if (absl::StrContains(program, '/')) return true;
+  const char* path = std::getenv("PATH");
+  for (const absl::string_view folder :
+       absl::StrSplit(path == nullptr ? "" : path, ':')) {
+    if (access(JoinPath(folder, program).c_str(), F_OK) == 0) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -109,6 +124,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildOptions& options) {
   } while (got < 0 && errno == EINTR);
   if (got == static_cast<ssize_t>(sizeof error)) {
     waitpid(pid, nullptr, 0);
+    if (error == EACCES && !IsSomewhere(options.argv[0])) error = ENOENT;
     return ErrnoStatus(error,
                        absl::StrCat("starting ", Printable(options.argv[0])));
   }

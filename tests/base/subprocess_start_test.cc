@@ -77,6 +77,17 @@ TEST(SubprocessStart, SearchesPathOfTheChild) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("in PATH")));
   options.environment = {};
   EXPECT_THAT(RunProcess(options), StatusIs(absl::StatusCode::kNotFound));
+  // A folder that may not be searched says nothing of the program. Root may
+  // search every folder and so sees the same.
+  auto closed = TempDirectory::Make();
+  ASSERT_THAT(closed, IsOk());
+  ASSERT_EQ(chmod(closed->path().c_str(), 0), 0);
+  options.environment = {
+      absl::StrCat("PATH=", closed->path(), ":/nonexistent")};
+  const absl::Status searched = RunProcess(options).status();
+  ASSERT_EQ(chmod(closed->path().c_str(), 0700), 0);
+  EXPECT_THAT(searched, StatusIs(absl::StatusCode::kNotFound));
+
   // The working folder is no part of PATH, even where PATH has an empty one.
   options.environment = {"PATH=:"};
   options.directory = folder;
