@@ -86,12 +86,21 @@ if(TWINPATH_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
-# nvcc: PATH, CUDA_HOME, then /usr/local/cuda*.
+# nvcc: PATH, CUDA_HOME, then /usr/local/cuda*. One that does not run (a wrapper
+# whose toolkit is gone) is none.
+function(twinpath_nvcc_runs result candidate)
+  execute_process(COMMAND "${candidate}" --version
+                  RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET)
+  if(NOT code EQUAL 0)
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
 file(GLOB _cuda_folders LIST_DIRECTORIES true /usr/local/cuda*)
 find_program(TWINPATH_NVCC nvcc
   HINTS "$ENV{CUDA_HOME}/bin"
   PATHS /usr/local/cuda/bin ${_cuda_folders}
-  PATH_SUFFIXES bin)
+  PATH_SUFFIXES bin
+  VALIDATOR twinpath_nvcc_runs)
 if(TWINPATH_NVCC)
   message(STATUS "nvcc: ${TWINPATH_NVCC}")
 else()
