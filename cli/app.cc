@@ -17,6 +17,7 @@
 #include "base/exit_code.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 
@@ -81,6 +82,8 @@ class Builder {
     app_.require_subcommand(1);
     app_.fallthrough();
     app_.set_help_flag("-h,--help", "Show this help");
+    app_.set_version_flag("--version", std::string(kVersion),
+                          "Show the version");
     app_.add_option("--format", o_.format, "Output: table or json")
         ->check(CLI::IsMember({"table", "json"}));
     app_.add_option("--color", o_.color, "Colour: auto, always or never")
@@ -161,12 +164,14 @@ class Builder {
     sub->add_option("--host", o_.predict.hosts,
                     "Profile, or file with facts (.json) or a profile (.yaml)")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     sub->add_flag("--matrix", o_.predict.matrix, "All profiles");
     sub->add_option("--require", o_.predict.require,
                     "Paths that decide the exit code: native, ptx-jit, plain")
         ->delimiter(',')
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->check(CLI::IsMember({"native", "ptx-jit", "plain"}));
     sub->callback([this] {
@@ -200,6 +205,7 @@ class Builder {
                     "Regular expression (RE2) that matches in it");
     sub->add_option("--env", o_.check.environment, "NAME=value for the program")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     sub->add_option("--timeout", o_.check.timeout,
                     "Limit of a run, such as 90s (default 60s)");
@@ -239,6 +245,7 @@ class Builder {
     sub->add_option("--output", o_.record.outputs,
                     "Output file of the build (default: found)")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     sub->callback([this] {
       run_ = [this](Console& c) {
@@ -264,15 +271,15 @@ class Builder {
   }
 
   void Explain() {
-    CLI::App* sub =
-        Command(app_, "explain",
-                "What a reason code, CUDA error, error text or log means\n"
-                "\n"
-                "  twinpath explain TP204\n"
-                "  twinpath explain 209\n"
-                "  twinpath explain \"no kernel image is available\"\n"
-                "  twinpath explain app.log\n"
-                "  ./app 2>&1 | twinpath explain -");
+    CLI::App* sub = Command(
+        app_, "explain",
+        "What a reason code, CUDA error, error text or log means\n"
+        "\n"
+        "  twinpath explain TP204\n"
+        "  twinpath explain 209\n"
+        "  twinpath explain \"an illegal memory access was encountered\"\n"
+        "  twinpath explain app.log\n"
+        "  ./app 2>&1 | twinpath explain -");
     sub->add_option("WHAT", o_.explain, "Code, text, file, or -")->required();
     sub->callback([this] {
       run_ = [this](Console& c) { return RunExplain(o_.explain, c); };
@@ -298,6 +305,7 @@ class Builder {
     sub->add_option("--simulate", o_.up.simulate,
                     "Also an agent that simulates this profile")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     sub->add_flag("--no-host", o_.up.no_host, "No agent of this host itself");
     sub->callback(
@@ -313,6 +321,7 @@ class Builder {
                             "  twinpath hosts show spark-01");
     sub->add_option("--label", o_.hosts.labels, "Only hosts with key=value")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     CLI::App* show = Command(*sub, "show", "One host with its facts");
     show->add_option("HOST", o_.host, "Name or id")->required();
@@ -370,7 +379,7 @@ class Builder {
                             "An artifact's entries on many hosts\n"
                             "\n"
                             "  twinpath sweep start sweep.yaml --watch\n"
-                            "  twinpath sweep show 7f3a\n"
+                            "  twinpath sweep show 7f3a09c2\n"
                             "  twinpath sweep list");
     sub->require_subcommand(1);
     CLI::App* start = Command(
@@ -423,8 +432,8 @@ class Builder {
         app_, "gate",
         "The verdict of a sweep as an exit code\n"
         "\n"
-        "  twinpath gate 7f3a && ./rollout\n"
-        "  twinpath gate --wait 7f3a\n"
+        "  twinpath gate 7f3a09c2 && ./rollout\n"
+        "  twinpath gate --wait 7f3a09c2\n"
         "\n"
         "Exit: 0 pass, 1 fail, 3 inconclusive or stale, 4 no host answered or\n"
         "the coordinator is not reachable. Never 0 without positive evidence\n"
@@ -536,6 +545,11 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error,
   std::string what = error.what();
   what = what.substr(0, what.find('\n'));
   console.Error(absl::StrCat(name, ": ", what));
+  const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (extras && chosen->get_name() == "record") {
+    console.Hint("the build stands behind --: twinpath record -- nvcc ...");
+    return kExitUsage;
+  }
   for (const std::string& arg : args) {
     if (!absl::StartsWith(arg, "--") || arg == "--") continue;
     const std::string flag = arg.substr(0, arg.find('='));
@@ -547,7 +561,10 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error,
       return kExitUsage;
     }
   }
-  console.Hint(absl::StrCat(name, " --help"));
+  console.Hint(extras && chosen->get_name() == "check"
+                   ? "the program's arguments stand behind --: twinpath check "
+                     "app -- ARGS"
+                   : absl::StrCat(name, " --help"));
   return kExitUsage;
 }
 
@@ -597,6 +614,10 @@ int Parse(const std::vector<std::string>& all) {
     console.Print(chosen->help(
         chosen->get_parent() == nullptr ? "" : PathOf(chosen->get_parent())));
     return console.Flush().ok() ? kExitPass : kExitInternal;
+  } catch (const CLI::CallForVersion&) {
+    Console console(stdout, stderr, ConsoleOptionsOf(options));
+    const int code = RunVersion(console);
+    return console.Flush().ok() ? code : static_cast<int>(kExitInternal);
   } catch (const CLI::ParseError& error) {
     Console console(stdout, stderr, ConsoleOptionsOf(options));
     if (args.size() <= 1) {

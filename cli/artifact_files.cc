@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/digest.h"
@@ -46,6 +47,20 @@ std::string PathOf(const std::vector<ArtifactSource>& sources,
   return "";
 }
 
+// Names are what follows the root, so where one path is absolute, all are.
+void MakeComparable(std::vector<std::string>& paths, std::string& root) {
+  bool absolute = absl::StartsWith(root, "/");
+  for (const std::string& path : paths) absolute |= absl::StartsWith(path, "/");
+  if (!absolute) return;
+  const auto make = [](std::string& path) {
+    std::error_code error;
+    const std::filesystem::path made = std::filesystem::absolute(path, error);
+    if (!error) path = made.string();
+  };
+  make(root);
+  for (std::string& path : paths) make(path);
+}
+
 std::string Quoted(const ArtifactSource& source) {
   return absl::StrCat(source.place, source.place.empty() ? "" : ": ",
                       Printable(source.path));
@@ -55,8 +70,9 @@ std::string Quoted(const ArtifactSource& source) {
 
 absl::StatusOr<LocalArtifact> ScanLocal(
     absl::string_view name, const std::vector<ArtifactSource>& sources,
-    absl::string_view root) {
+    absl::string_view given_root) {
   LocalArtifact out;
+  std::string root(given_root);
   bool renames = false;
   for (const ArtifactSource& source : sources) renames |= !source.name.empty();
   if (root.empty() && !renames) {
@@ -72,6 +88,7 @@ absl::StatusOr<LocalArtifact> ScanLocal(
   } else if (!root.empty()) {
     std::vector<std::string> paths;
     for (const ArtifactSource& source : sources) paths.push_back(source.path);
+    MakeComparable(paths, root);
     TWINPATH_ASSIGN_OR_RETURN(out.artifact, inspect::ScanArtifact(paths, root));
     for (const v1::ArtifactFile& file : out.artifact.files()) {
       if (file.type() == v1::FILE_TYPE_REGULAR) {

@@ -380,13 +380,13 @@ std::string RenderMatrix(const v1::Sweep& sweep, const ViewOptions& options) {
     absl::StrAppend(&out, table.Render(options.width, options.color));
     begin = end;
   }
-  absl::StrAppend(
-      &out, "\n",
-      Paint("+ pass  x fail  ? inconclusive  ~ simulated, never a pass; a "
-            "number is a CUDA error; plain stands where it is not ok; all: "
-            "every path",
-            Style::kDim, options.color),
-      "\n");
+  absl::StrAppend(&out, "\n",
+                  Paint(Wrap("+ pass; x fail; ? inconclusive; ~ simulated, "
+                             "never a pass; a number is a CUDA error; plain "
+                             "stands where it is not ok; all: every path",
+                             static_cast<size_t>(options.width), 0),
+                        Style::kDim, options.color),
+                  "\n");
   return out;
 }
 

@@ -25,6 +25,20 @@ struct Note {
   Style style = Style::kPlain;
 };
 
+// Equal reasons of several paths are one note.
+void AddNote(const v1::Reason& reason, v1::Path path, Style style,
+             std::vector<Note>& notes) {
+  const std::string name(verdict::PathName(path));
+  for (Note& note : notes) {
+    if (note.reason.code() == reason.code() &&
+        note.reason.detail() == reason.detail()) {
+      note.paths.push_back(name);
+      return;
+    }
+  }
+  notes.push_back(Note{reason, {name}, style});
+}
+
 std::vector<Note> NotesOf(const v1::Prediction& prediction) {
   std::vector<Note> notes;
   for (const v1::PathPrediction& path : prediction.paths()) {
@@ -32,22 +46,12 @@ std::vector<Note> NotesOf(const v1::Prediction& prediction) {
     if (style != Style::kBad && style != Style::kWarn) continue;
     for (const v1::Reason& reason : path.reasons()) {
       if (compat::SeverityOf(reason) == v1::SEVERITY_NOTE) continue;
-      const std::string name(verdict::PathName(path.path()));
-      bool known = false;
-      for (Note& note : notes) {
-        if (note.reason.code() == reason.code() &&
-            note.reason.detail() == reason.detail()) {
-          note.paths.push_back(name);
-          known = true;
-        }
-      }
-      if (!known) notes.push_back(Note{reason, {name}, style});
+      AddNote(reason, path.path(), style, notes);
     }
     if (!path.settled_by().empty()) {
       v1::Reason settle;
       settle.set_detail(absl::StrCat("to settle it: ", path.settled_by()));
-      notes.push_back(
-          Note{settle, {std::string(verdict::PathName(path.path()))}, style});
+      AddNote(settle, path.path(), style, notes);
     }
   }
   return notes;
@@ -142,6 +146,7 @@ std::string DriverText(const v1::HostFacts& facts) {
 std::string RenderPredictions(const v1::PredictOutput& output,
                               const ViewOptions& options) {
   Table table({"HOST", "GPU", "CPU", "DRIVER", "native", "ptx-jit", "plain"});
+  bool gaps = false;
   for (const v1::HostPrediction& host : output.hosts()) {
     std::string name = host.facts().profile().empty() ? host.facts().host_name()
                                                       : host.facts().profile();
@@ -194,6 +199,7 @@ std::string RenderPredictions(const v1::PredictOutput& output,
         if (found == nullptr) {
           cells.emplace_back("-");
         } else {
+          gaps |= found->gaps() > 0;
           cells.emplace_back(OutcomeText(*found), OutcomeStyle(*found));
         }
       }
@@ -201,7 +207,17 @@ std::string RenderPredictions(const v1::PredictOutput& output,
       AddNotes(NotesOf(*prediction), &table);
     }
   }
-  return table.Render(options.width, options.color);
+  std::string out = table.Render(options.width, options.color);
+  if (gaps) {
+    absl::StrAppend(
+        &out, "\n",
+        Paint(Wrap("gap: a fatbin with nothing for this GPU on this path; it "
+                   "matters where the program launches its kernels",
+                   static_cast<size_t>(options.width), 0),
+              Style::kDim, options.color),
+        "\n");
+  }
+  return out;
 }
 
 }  // namespace twinpath::cli

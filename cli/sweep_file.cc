@@ -72,8 +72,9 @@ void SetDuration(absl::Duration from, google::protobuf::Duration* to) {
 void ReadDuration(YamlReader reader, google::protobuf::Duration* to) {
   const absl::Duration value = reader.Duration();
   if (value <= absl::ZeroDuration()) {
-    // A wrong type has been reported already and reads as zero.
-    if (reader.IsScalar() && value < absl::ZeroDuration()) {
+    // A wrong type has been reported already and reads as zero; "0s" has not.
+    if (reader.IsScalar() &&
+        RE2::FullMatch(reader.String(), R"((0+(ms|s|m|h|d))+)")) {
       reader.Error("expected a positive duration such as 90s or 5m");
     }
     return;
@@ -328,7 +329,10 @@ class Reader {
       *alone.add_environment() = variable;
       if (const absl::Status allowed = runner::CheckEntryEnvironment(alone);
           !allowed.ok()) {
-        value.Error(MessageOf(allowed));
+        // The place in the file names the entry.
+        absl::string_view message = MessageOf(allowed);
+        absl::ConsumePrefix(&message, "entry : environment: ");
+        value.Error(std::string(message));
       }
     }
   }

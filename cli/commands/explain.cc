@@ -44,6 +44,7 @@ absl::StatusOr<std::string> ReadStandardInput() {
 
 int RunExplain(const std::vector<std::string>& words, Console& console) {
   std::string input = absl::StrJoin(words, " ");
+  bool missing_file = false;
   struct stat info {};
   if (input == "-") {
     absl::StatusOr<std::string> text = ReadStandardInput();
@@ -54,8 +55,25 @@ int RunExplain(const std::vector<std::string>& words, Console& console) {
     absl::StatusOr<std::string> text = ReadFile(input, kMaxLogBytes);
     if (!text.ok()) return console.Fail(text.status());
     input = *std::move(text);
+  } else if (words.size() == 1) {
+    // Spelt like the path of a file.
+    missing_file = input.find_first_of("./") != std::string::npos &&
+                   input.find_first_of(" \n") == std::string::npos &&
+                   access(input.c_str(), F_OK) != 0;
   }
-  const std::vector<compat::Explanation> found = compat::Explain(input);
+  // Several codes, or the words of one text: a number in a sentence need not
+  // be a code.
+  std::vector<compat::Explanation> found;
+  for (const std::string& word : words) {
+    if (words.size() == 1) break;
+    const std::vector<compat::Explanation> one = compat::Explain(word);
+    if (one.empty()) {
+      found.clear();
+      break;
+    }
+    found.insert(found.end(), one.begin(), one.end());
+  }
+  if (found.empty()) found = compat::Explain(input);
   v1::ExplainOutput output;
   for (const compat::Explanation& explanation : found) {
     v1::ExplainedText& text = *output.add_explanations();
@@ -99,9 +117,11 @@ int RunExplain(const std::vector<std::string>& words, Console& console) {
     }
   }
   if (found.empty()) {
-    console.Error(
-        absl::StrCat("explain: nothing known in ",
-                     words.size() == 1 ? Printable(words[0]) : "this text"));
+    console.Error(absl::StrCat("explain: nothing known in ",
+                               words.size() > 1  ? "this text"
+                               : words[0] == "-" ? "standard input"
+                                                 : Printable(words[0]),
+                               missing_file ? " (and no such file)" : ""));
     console.Hint(
         "give a reason code (TP204), a CUDA error (209), an error text, a log "
         "file, or - for standard input");

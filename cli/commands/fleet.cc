@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/digest.h"
@@ -37,6 +38,14 @@ uint64_t TotalBytes(const v1::Artifact& artifact) {
 }  // namespace
 
 int RunHostsList(const HostsOptions& options, Console& console) {
+  for (const std::string& label : options.labels) {
+    // Without "=" it would select nothing, and look like an empty fleet.
+    if (label.find('=') == std::string::npos || label[0] == '=') {
+      console.Error(absl::StrCat("--label \"", Printable(label),
+                                 "\": expected key=value"));
+      return kExitUsage;
+    }
+  }
   const auto client = Client::Make(CoordinatorAddress(options.coordinator));
   if (!client.ok()) return console.Fail(client.status());
   v1::HostSelector selector;
@@ -48,6 +57,13 @@ int RunHostsList(const HostsOptions& options, Console& console) {
     v1::ListHostsResponse response;
     response.mutable_hosts()->Add(hosts->begin(), hosts->end());
     console.PrintJson(response);
+    return kExitPass;
+  }
+  if (hosts->empty() && !options.labels.empty()) {
+    console.Say(
+        absl::StrCat("no host is labelled ",
+                     Printable(absl::StrJoin(options.labels, " and "))));
+    console.Hint("twinpath hosts lists every host");
     return kExitPass;
   }
   if (hosts->empty()) {
@@ -66,20 +82,8 @@ int RunHostsShow(const HostsOptions& options, const std::string& host,
   if (!client.ok()) return console.Fail(client.status());
   const absl::StatusOr<v1::Host> found = (*client)->GetHost(host);
   if (!found.ok()) {
-    if (!absl::IsNotFound(found.status())) {
-      return console.Fail(found.status(), HintFor(found.status()));
-    }
-    std::vector<std::string> names;
-    const absl::StatusOr<std::vector<v1::Host>> hosts =
-        (*client)->ListHosts({});
-    if (hosts.ok()) {
-      for (const v1::Host& other : *hosts) names.push_back(other.name());
-    }
-    const std::string nearest = NearestWord(host, names);
-    return console.Fail(found.status(),
-                        nearest.empty()
-                            ? "twinpath hosts lists every host"
-                            : absl::StrCat("did you mean ", nearest, "?"));
+    // An unknown host: the message names the nearest.
+    return console.Fail(found.status(), HintFor(found.status()));
   }
   if (console.json()) {
     console.PrintJson(*found);
@@ -118,12 +122,13 @@ int RunArtifactPush(const ArtifactPushOptions& options, Console& console) {
     console.PrintJson(*response);
     return kExitPass;
   }
-  console.Print(absl::StrCat(HexOf(response->artifact().digest()), "  ",
-                             Printable(response->artifact().name()), "  ",
-                             response->artifact().files_size(), " files, ",
-                             HumanBytes(TotalBytes(response->artifact())),
-                             response->existed() ? ", was there already" : "",
-                             "\n"));
+  console.Print(absl::StrCat(
+      HexOf(response->artifact().digest()), "  ",
+      Printable(response->artifact().name()), "  ",
+      response->artifact().files_size(),
+      response->artifact().files_size() == 1 ? " file, " : " files, ",
+      HumanBytes(TotalBytes(response->artifact())),
+      response->existed() ? ", was there already" : "", "\n"));
   return kExitPass;
 }
 

@@ -77,10 +77,14 @@ int RunInspect(const InspectOptionsCli& options, Console& console) {
       if (severity == v1::SEVERITY_WARNING) raise(kExitInconclusive);
     }
     if (report->fatbins().empty() && IsForeign(*report)) {
-      console.Error(absl::StrCat(Printable(path),
-                                 ": not an ELF, fatbin, cubin or PTX file: it "
-                                 "is ",
-                                 FileKindText(report->kind())));
+      console.Error(absl::StrCat(
+          Printable(path),
+          ": not an ELF, fatbin, cubin or PTX file: it "
+          "is ",
+          report->size_bytes() == 0                 ? "empty"
+          : report->kind() == v1::FILE_KIND_ARCHIVE ? "an "
+                                                    : "",
+          report->size_bytes() == 0 ? "" : FileKindText(report->kind())));
       raise(kExitUsage);
     }
     if (!console.json()) {

@@ -79,6 +79,7 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
       compat::Tables::Default();
   if (!tables.ok()) return console.Fail(tables.status());
   v1::PredictOutput output;
+  bool any_code = false;
   {
     Progress progress(console);
     const absl::StatusOr<std::vector<v1::HostFacts>> hosts =
@@ -94,6 +95,7 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
       absl::StatusOr<v1::FileReport> file =
           inspect::InspectInChild(path, path, inspect::InspectOptions{});
       if (!file.ok()) return console.Fail(file.status());
+      any_code |= !file->fatbins().empty() || !file->problems().empty();
       *report.add_files() = *std::move(file);
     }
     progress.Show("predicting");
@@ -113,6 +115,7 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
       }
     }
   }
+  if (!any_code) console.Warn("no device code in any of the files");
   if (console.json()) {
     console.PrintJson(output);
   } else {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/exit_code.h"
 #include "base/file.h"
@@ -22,10 +23,11 @@ int RunRecord(const RecordOptionsCli& options, Console& console) {
   how.outputs = options.outputs;
   absl::StatusOr<v1::BuildRecord> record = RecordBuild(how);
   if (!record.ok()) {
-    return console.Fail(record.status(),
-                        absl::IsNotFound(record.status())
-                            ? "name the outputs with --output FILE"
-                            : "");
+    return console.Fail(
+        record.status(),
+        absl::StartsWith(record.status().message(), "output of the build")
+            ? "name the outputs with --output FILE"
+            : "");
   }
   if (record->exit_code() != 0) {
     // The record of a failed build would only be taken for a good one.

@@ -29,6 +29,10 @@
 namespace twinpath::cli {
 namespace {
 
+std::string Counted(int count, absl::string_view what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
 // The sweep of a file with everything that lies on this machine.
 struct Prepared {
   v1::SweepSpec spec;
@@ -69,27 +73,6 @@ void PrintSweep(const v1::Sweep& sweep, Console& console) {
   }
 }
 
-int FailWithHosts(const absl::Status& status, Client& client,
-                  const v1::SweepSpec* spec, Console& console) {
-  if (spec != nullptr && absl::IsNotFound(status)) {
-    const absl::StatusOr<std::vector<v1::Host>> hosts = client.ListHosts({});
-    if (hosts.ok()) {
-      std::vector<std::string> names;
-      for (const v1::Host& host : *hosts) names.push_back(host.name());
-      for (const std::string& wanted : spec->selector().hosts()) {
-        if (!absl::StrContains(status.message(), wanted)) continue;
-        const std::string nearest = NearestWord(wanted, names);
-        if (!nearest.empty()) {
-          return console.Fail(status,
-                              absl::StrCat("did you mean ", nearest, "?"));
-        }
-      }
-      return console.Fail(status, "twinpath hosts lists every host");
-    }
-  }
-  return console.Fail(status, HintFor(status));
-}
-
 absl::StatusOr<v1::Sweep> Watch(Client& client, absl::string_view id,
                                 Console& console) {
   Progress progress(console);
@@ -126,9 +109,11 @@ int RunSweepStart(const SweepStartOptions& options, Console& console) {
       console.PrintJson(prepared->spec);
     } else {
       console.Print(absl::StrCat(
-          options.file, ": ", prepared->artifact.artifact.files_size(),
-          " files, ", prepared->spec.release().entries_size(),
-          " entries: in order; nothing was sent\n"));
+          options.file, ": ",
+          Counted(prepared->artifact.artifact.files_size(), "file"), ", ",
+          prepared->spec.release().entries_size(),
+          prepared->spec.release().entries_size() == 1 ? " entry" : " entries",
+          ": in order; nothing was sent\n"));
     }
     return kExitPass;
   }
@@ -144,11 +129,14 @@ int RunSweepStart(const SweepStartOptions& options, Console& console) {
   *request.mutable_spec() = prepared->spec;
   const absl::StatusOr<v1::Sweep> started = (*client)->StartSweep(request);
   if (!started.ok()) {
-    return FailWithHosts(started.status(), **client, &prepared->spec, console);
+    return console.Fail(started.status(), HintFor(started.status()));
+  }
+  if (started->cells().empty()) {
+    console.Warn("no host fits the selector; the sweep runs nothing");
   }
   if (options.watch) {
-    console.Say(absl::StrCat("sweep ", started->id(),
-                             " started: ", started->cells_size(), " cells"));
+    console.Say(absl::StrCat("sweep ", started->id(), " started: ",
+                             Counted(started->cells_size(), "cell")));
     return Finish(Watch(**client, started->id(), console), console);
   }
   if (console.json()) {
@@ -156,9 +144,9 @@ int RunSweepStart(const SweepStartOptions& options, Console& console) {
     return kExitPass;
   }
   console.Print(absl::StrCat(started->id(), "\n"));
-  console.Say(absl::StrCat("started with ", started->cells_size(),
-                           " cells; next: twinpath sweep watch ",
-                           started->id()));
+  console.Say(absl::StrCat("started with ",
+                           Counted(started->cells_size(), "cell"),
+                           "; next: twinpath sweep watch ", started->id()));
   return kExitPass;
 }
 

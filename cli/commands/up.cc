@@ -83,7 +83,9 @@ class Up {
     if (const absl::Status started = Start(); !started.ok()) {
       Stop();
       if (stopping_) return 128 + signal_;
-      return console_.Fail(started, absl::StrCat("logs are in ", state_));
+      return console_.Fail(started, state_.empty()
+                                        ? std::string()
+                                        : absl::StrCat("logs are in ", state_));
     }
     const int code = WaitForEnd();
     Stop();

@@ -97,6 +97,26 @@ TEST(RenderPredictions, AHostWithoutGpuIsUnknownWithItsReason) {
                     HasSubstr("TP101 driver-missing: no libcuda")));
 }
 
+TEST(RenderPredictions, WhatAGapIsStandsThereOnlyWithGaps) {
+  v1::PredictOutput output = Output();
+  EXPECT_THAT(RenderPredictions(output, {}), Not(HasSubstr("gap:")));
+  output.mutable_hosts(0)->mutable_predictions(0)->mutable_paths(1)->set_gaps(
+      1);
+  EXPECT_THAT(RenderPredictions(output, {}),
+              AllOf(HasSubstr("jit, 1 gap"), HasSubstr("gap: a fatbin")));
+}
+
+TEST(RenderPredictions, WhatSettlesSeveralPathsStandsThereOnce) {
+  v1::PredictOutput output = Output();
+  v1::Prediction& prediction = *output.mutable_hosts(0)->mutable_predictions(0);
+  for (v1::PathPrediction& path : *prediction.mutable_paths()) {
+    path.set_outcome(v1::OUTCOME_UNKNOWN);
+    path.set_settled_by("a run");
+  }
+  EXPECT_THAT(RenderPredictions(output, {}),
+              HasSubstr("native, ptx-jit, plain: to settle it: a run"));
+}
+
 TEST(RenderPredictions, NoColourWithoutATerminal) {
   EXPECT_THAT(RenderPredictions(Output(), {}), Not(HasSubstr("\x1b")));
   EXPECT_THAT(RenderPredictions(Output(), {120, true}), HasSubstr("\x1b[31m"));

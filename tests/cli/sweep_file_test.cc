@@ -254,6 +254,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "entries: [{name: e, command: x}]\nhosts: {labels: [lab]}\n",
                 "key=value"},
         Mistake{"name: a\nartifact: {files: [x]}\n"
+                "entries: [{name: e, command: x}]\ndeadline: 0s\n",
+                "positive duration"},
+        Mistake{"name: a\nartifact: {files: [x]}\n"
+                "entries: [{name: e, command: x, environment: {LD_X: y}}]\n",
+                "environment.LD_X: LD_X decides"},
+        Mistake{"name: a\nartifact: {files: [x]}\n"
                 "entries: [{name: e, command: x}]\nhosts: {names: []}\n",
                 "at least one host"},
         Mistake{"name: a\nartifact: {files: [x]}\n"

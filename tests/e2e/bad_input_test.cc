@@ -211,12 +211,12 @@ TEST(BadInputWithFleet, UnknownHostSuggestsTheNearest) {
   ASSERT_THAT((*fleet)->WaitForHosts(1), IsOk());
   const CliResult show = (*fleet)->Cli({"hosts", "show", "spark-1"});
   EXPECT_EQ(show.exit_code, 2);
-  EXPECT_THAT(show.err,
-              AllOf(HasSubstr("spark-1"), HasSubstr("did you mean spark-01?")));
+  EXPECT_THAT(show.err, AllOf(HasSubstr("spark-1"),
+                              HasSubstr("did you mean 'spark-01'?")));
   const CliResult start = (*fleet)->Cli({"sweep", "start", "sweep.yaml"});
   EXPECT_EQ(start.exit_code, 2) << start.err;
-  EXPECT_THAT(start.err,
-              AllOf(HasSubstr("spark-1"), HasSubstr("did you mean spark-01?")));
+  EXPECT_THAT(start.err, AllOf(HasSubstr("spark-1"),
+                               HasSubstr("did you mean 'spark-01'?")));
   EXPECT_EQ((*fleet)->Cli({"sweep", "list"}).out, "");
 }
 

@@ -100,6 +100,26 @@ TEST_F(LocalTest, PredictNamesReasonAndFix) {
   EXPECT_EQ(Cli({"predict", "--host", "h200", "kernel.ptx"}).exit_code, 0);
 }
 
+TEST_F(LocalTest, AnOptionTakesOneValueWhateverFollows) {
+  const CliResult result =
+      Cli({"predict", "--host", "h200", "--host", "dgx-spark", "kernel.ptx",
+           "--require", "ptx-jit", "--width", "100"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(Cli({"predict", "--require", "plain", "--host", "h200", "--require",
+                 "ptx-jit", "kernel.ptx", "--no-color"})
+                .exit_code,
+            0);
+}
+
+TEST_F(LocalTest, AWrongCallIsToldHowToSpellIt) {
+  EXPECT_THAT(Cli({"record", "cc", "-o", "app", "app.c"}).err,
+              HasSubstr("stands behind --"));
+  EXPECT_THAT(Cli({"check", "app", "--size", "64"}).err,
+              HasSubstr("stand behind --"));
+  EXPECT_EQ(Cli({"hosts", "--label", "lab"}).exit_code, 2);
+  EXPECT_EQ(Cli({"--version"}).out, Cli({"version"}).out);
+}
+
 TEST_F(LocalTest, PredictMatrixHasEveryProfile) {
   const CliResult result =
       Cli({"predict", "--matrix", "--format", "json", "kernel.ptx"});
@@ -140,6 +160,10 @@ TEST_F(LocalTest, ExplainKnowsCodesErrorsTextsAndLogs) {
   ASSERT_THAT(Write("app.log", "CUDA error 222 in cuModuleLoadData\n"), IsOk());
   EXPECT_EQ(Cli({"explain", "app.log"}).exit_code, 0);
   EXPECT_EQ(Cli({"explain", "all", "is", "well"}).exit_code, 2);
+  EXPECT_THAT(Cli({"explain", "209", "TP204"}).out,
+              AllOf(HasSubstr("CUDA error 209"), HasSubstr("TP204")));
+  EXPECT_EQ(Cli({"explain", "209", "files"}).exit_code, 2);
+  EXPECT_THAT(Cli({"explain", "gone.log"}).err, HasSubstr("no such file"));
 }
 
 TEST_F(LocalTest, RecordPassesTheExitCodeOnAndWritesNothingForAFailure) {

@@ -48,6 +48,25 @@ TEST_F(SweepTest, PushStoresOnceAndListsIt) {
               AllOf(HasSubstr("sample"), HasSubstr(first.out.substr(0, 12))));
 }
 
+TEST_F(SweepTest, PushTakesARootSpeltOtherwiseThanTheFile) {
+  const CliResult result = fleet_->Cli(
+      {"artifact", "push", "--root", fleet_->folder(), "kernel.ptx"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1 file, "));
+  EXPECT_EQ(fleet_
+                ->Cli({"artifact", "push", "--root", ".",
+                       fleet_->folder() + "/kernel.ptx"})
+                .exit_code,
+            0);
+}
+
+TEST_F(SweepTest, HostsOfALabelNoHostHasAreNotAnEmptyFleet) {
+  const CliResult result = fleet_->Cli({"hosts", "--label", "site=moon"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("no host is labelled site=moon"),
+                                Not(HasSubstr("start an agent"))));
+}
+
 TEST_F(SweepTest, SimulatedHostsGiveAMatrixWithReasonsAndFixes) {
   ASSERT_THAT(fleet_->StartAgent("spark-001", "dgx-spark"), IsOk());
   ASSERT_THAT(fleet_->StartAgent("spark-002", "dgx-spark"), IsOk());
@@ -113,6 +132,7 @@ TEST_F(SweepTest, ASweepWithoutHostsIsInconclusive) {
   EXPECT_THAT(result.exit_code, ::testing::AnyOf(3, 4))
       << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("TP412"));
+  EXPECT_THAT(result.err, HasSubstr("no host fits"));
 }
 
 TEST_F(SweepTest, ACancelledSweepSaysSo) {
