@@ -368,7 +368,7 @@ absl::StatusOr<v1::Sweep> Client::WatchSweep(
     while (reader->Read(&next)) {
       seen = true;
       lost = absl::InfiniteFuture();
-      last = std::move(next);
+      last.Swap(&next);
       on_change(last);
     }
     const absl::Status status = stubs_->Convert(reader->Finish(), what);

@@ -199,7 +199,7 @@ class Inspection {
     }
     const absl::Status status = ScanForFatbins(
         source_, ranges,
-        [this, elf](FatbinWalk walk) { return AddFatbin(walk, elf); },
+        [this, elf](const FatbinWalk& walk) { return AddFatbin(walk, elf); },
         on_window);
     if (absl::IsResourceExhausted(status) || absl::IsDataLoss(status)) {
       scan_complete_ = false;
@@ -285,7 +285,7 @@ class Inspection {
     v1::Image& image = AddBare();
     image.set_kind(v1::IMAGE_KIND_SASS);
     image.set_kind_number(kEntryElf);
-    if (std::string damage = elf.section_problem(); !damage.empty()) {
+    if (const std::string& damage = elf.section_problem(); !damage.empty()) {
       Problem("TP233", damage);
     }
     payloads_.push_back({.image = &image,

@@ -29,7 +29,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 
 using Kind = v1::AgentMessage;
