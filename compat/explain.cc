@@ -180,7 +180,8 @@ class LogReader {
       for (const MessageRow& message : tables_.messages()) {
         if (MessageMatches(line, message)) Add(OfMessage(message), line);
       }
-      if (absl::StrContains(line, "error while loading shared libraries")) {
+      if (absl::StrContains(line, "error while loading shared libraries") ||
+          absl::StrContains(line, "cannot open shared object file")) {
         Add(OfReason(*FindReason("TP312")), line);
       }
     }
@@ -202,12 +203,26 @@ class LogReader {
   std::vector<Explanation>& found_;
 };
 
+// People quote the part of an error text that they remember.
+void ExplainPartOfText(absl::string_view input, const Tables& tables,
+                       std::vector<Explanation>& found) {
+  constexpr size_t kShortest = 12;
+  if (input.size() < kShortest) return;
+  const std::string part = absl::AsciiStrToLower(input);
+  for (const ErrorRow& row : tables.errors()) {
+    if (absl::StrContains(absl::AsciiStrToLower(row.text), part)) {
+      found.push_back(OfError(row));
+    }
+  }
+}
+
 std::vector<Explanation> ExplainWith(absl::string_view input,
                                      const Tables* tables) {
   std::vector<Explanation> found;
   const absl::string_view trimmed = absl::StripAsciiWhitespace(input);
   if (ExplainCode(trimmed, tables, found) || tables == nullptr) return found;
   LogReader(*tables, found).Read(trimmed);
+  if (found.empty()) ExplainPartOfText(trimmed, *tables, found);
   // The error that decides goes first.
   std::vector<CudaErrorSeen> errors = ErrorsInDriverLog(trimmed);
   if (errors.empty()) errors = ErrorsInOutput(trimmed, *tables);

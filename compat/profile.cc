@@ -186,7 +186,7 @@ absl::StatusOr<v1::HostFacts> LoadProfile(absl::string_view name_or_path) {
   return absl::NotFoundError(absl::StrCat(
       "no profile named \"", Printable(name_or_path), "\"",
       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"),
-      " Profiles: ", absl::StrJoin(names, ", ")));
+      "; profiles: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<std::vector<std::string>> ListProfiles() {

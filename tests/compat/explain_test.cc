@@ -35,10 +35,18 @@ TEST(Explain, CudaErrorsInEverySpelling) {
   for (const char* spelling :
        {"209", "error 209", "CUDA error 209", "CUDA error code 209",
         "cudaErrorNoKernelImageForDevice", "CUDA_ERROR_NO_BINARY_FOR_GPU",
-        "no kernel image is available for execution on the device"}) {
+        "no kernel image is available for execution on the device",
+        "No kernel image is available"}) {
     EXPECT_EQ(First(spelling).cuda_error, 209u) << spelling;
   }
   EXPECT_EQ(First("222").reason_code, "TP204");
+}
+
+TEST(Explain, ALibraryThatCannotBeOpened) {
+  EXPECT_EQ(First("libcudart.so.12: cannot open shared object file: No such "
+                  "file or directory")
+                .reason_code,
+            "TP312");
 }
 
 // One text, two codes.
