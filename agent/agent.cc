@@ -235,7 +235,9 @@ void Agent::OnLease(const v1::Lease& lease) {
   Log(LogLevel::kWarning, "lease refused",
       {{"cell", lease.cell_id()}, {"why", refusal->reason().detail()}});
   MutexLock lock(mutex_);
-  refused_.push_back(*std::move(refusal));
+  if (refused_.size() < kMostRefusals) {
+    refused_.push_back(*std::move(refusal));
+  }
 }
 
 void Agent::OnFactsRequest() {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "agent/endpoint.h"
+#include "agent/spool.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -47,7 +48,7 @@ void ReadLimits(YamlReader root, AgentOptions* options) {
   }
   if (YamlReader results = spool.Optional("max_results"); results.present()) {
     options->spool.max_results =
-        static_cast<uint32_t>(results.Int(1, 1'000'000));
+        static_cast<uint32_t>(results.Int(1, kMostSpoolResults));
   }
   spool.RejectUnknownKeys();
 }

@@ -143,6 +143,12 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
       StagedArtifact::Stage(lease.artifact(), cache_, source_,
                             folder.artifact(), given_up);
   if (!control.MayStart()) return Refused(control.WhyNot());
+  if (absl::IsUnavailable(staged.status()) ||
+      absl::IsDeadlineExceeded(staged.status())) {
+    // The coordinator is away or starts again. Nothing has started here, so it
+    // is no start that failed.
+    return Refused(MakeAgentReason("TP115", MessageOf(staged.status())));
+  }
   if (!staged.ok()) return NotStaged(claimed, staged.status(), clock_);
 
   // Look at the host; a GPU that others compute on is waited for.

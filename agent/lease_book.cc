@@ -59,6 +59,7 @@ bool LeaseBook::Startable(const Held& held) const {
 
 void LeaseBook::GiveBack(const v1::Lease& lease, absl::string_view code,
                          absl::string_view why) {
+  if (refusals_.size() >= kMostRefusals) return;
   refusals_.push_back(MakeRefusal(lease, code, why));
 }
 

@@ -118,6 +118,11 @@ class LeaseBook {
   std::vector<v1::LeaseRefusal> refusals_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Refusals kept until they can be told. Beyond it they are dropped: the leases
+// run out by themselves, and a coordinator that sends leases without listening
+// must not fill this host's memory.
+inline constexpr size_t kMostRefusals = 1024;
+
 // Makes a refusal.
 v1::LeaseRefusal MakeRefusal(const v1::Lease& lease, absl::string_view code,
                              absl::string_view why);

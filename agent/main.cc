@@ -23,6 +23,7 @@
 #include "agent/environment.h"
 #include "agent/fault_point.h"
 #include "agent/notify.h"
+#include "agent/spool.h"
 #include "base/exit_code.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -75,7 +76,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::PositiveNumber);
   app.add_option("--spool-results", flags.spool_results,
                  "Most results that wait for the coordinator (default 1000)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1u, kMostSpoolResults));
   app.add_flag("--once-facts", flags.once_facts,
                "Print this host's facts as JSON and exit");
   app.add_flag("--verbose", flags.verbose, "Log more");

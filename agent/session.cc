@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "agent/fault_point.h"
+#include "agent/lease_book.h"
 #include "agent/time_proto.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -113,6 +114,7 @@ std::optional<v1::AgentMessage> Session::NextLocked(
     return message;
   }
   std::move(back.begin(), back.end(), std::back_inserter(refusals_));
+  if (refusals_.size() > kMostRefusals) refusals_.resize(kMostRefusals);
   if (facts_due_ && facts_) {
     facts_due_ = false;
     *message.mutable_facts() = *facts_;

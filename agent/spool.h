@@ -25,6 +25,11 @@
 
 namespace twinpath::agent {
 
+// Hello and heartbeats list the cells of all results that wait, and the
+// coordinator takes lists of at most 10,000: a spool that is allowed to grow
+// beyond would shut its own agent out.
+inline constexpr uint32_t kMostSpoolResults = 9000;
+
 struct SpoolLimits {
   uint32_t max_results = 1000;
   uint64_t max_bytes = 256 << 20;

@@ -120,11 +120,14 @@ absl::StatusOr<v1::ListArtifactsResponse> Artifacts::List(
       store_.Read([&](const StoreView& view) -> absl::Status {
         TWINPATH_ASSIGN_OR_RETURN(std::vector<ArtifactRow> rows,
                                   view.ListArtifacts(before, size));
+        uint64_t bytes = 0;
         for (ArtifactRow& row : rows) {
+          bytes += row.stored.ByteSizeLong();
           *response.add_artifacts() = std::move(row.stored);
-        }
-        if (static_cast<int64_t>(rows.size()) == size) {
-          response.set_next_page_token(absl::StrCat(rows.back().sequence));
+          if (response.artifacts_size() == size || bytes > kMaxPageBytes) {
+            response.set_next_page_token(absl::StrCat(row.sequence));
+            break;
+          }
         }
         return absl::OkStatus();
       }));

@@ -59,6 +59,10 @@ class Artifacts {
 
 // Page size asked for, 1 to 1,000 with 100 as default; INVALID_ARGUMENT else.
 absl::StatusOr<int64_t> PageSize(int32_t asked);
+// A page ends early behind this many bytes: no client takes an answer without
+// bound, and one row may hold a manifest of 2 MiB.
+inline constexpr uint64_t kMaxPageBytes = 16 << 20;
+
 // Parses a page token that is a number; 0 for an empty one.
 absl::StatusOr<int64_t> NumberToken(absl::string_view token);
 

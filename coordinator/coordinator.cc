@@ -144,8 +144,10 @@ void Coordinator::OnFacts(const std::string& host_id) {
 
 void Coordinator::CloseSilent() {
   const absl::Time now = options_.clock->Monotonic();
-  for (const auto& session :
-       sessions_.NewBefore(now - options_.session.hello_timeout)) {
+  const absl::Time hello_by = now - options_.session.hello_timeout;
+  for (const auto& session : sessions_.NewBefore(hello_by)) {
+    // Its hello has come and waits for the store.
+    if (session->last_heard() >= hello_by) continue;
     session->Close(
         absl::DeadlineExceededError("no hello came on this session"));
   }

@@ -16,6 +16,8 @@ namespace {
 
 // Ids an agent chose; longer ones are no ids.
 constexpr size_t kMaxIdBytes = 256;
+// Agents take messages of up to 4 MiB. Manifest and entry have bounds below it.
+constexpr size_t kMaxLeaseBytes = (4 << 20) - (64 << 10);
 // Cells an agent is told to give up at a time.
 constexpr size_t kMaxGiveUp = 64;
 
@@ -159,6 +161,9 @@ absl::StatusOr<Granted> Dispatcher::Grant(StoreTransaction& transaction,
     AddPaths(sweep.spec().policy(), lease);
     *lease.mutable_start_within() = ToProto(start_within);
     *lease.mutable_predictions() = row.cell.predictions();
+    // Only a simulated host answers from them; a lease that no agent can read
+    // would end its session again and again.
+    if (lease.ByteSizeLong() > kMaxLeaseBytes) lease.clear_predictions();
     granted.leases.push_back(std::move(lease));
   }
   return granted;

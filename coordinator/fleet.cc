@@ -62,13 +62,15 @@ absl::StatusOr<v1::ListHostsResponse> Fleet::List(
             }
           }
         }
+        uint64_t bytes = 0;
         for (HostRow& host : hosts) {
-          if (response.hosts_size() == size) {
+          if (response.hosts_size() == size || bytes > kMaxPageBytes) {
             response.set_next_page_token(
                 response.hosts(response.hosts_size() - 1).name());
             break;
           }
           *response.add_hosts() = ToHost(std::move(host));
+          bytes += response.hosts(response.hosts_size() - 1).ByteSizeLong();
         }
         return absl::OkStatus();
       }));

@@ -18,6 +18,11 @@ namespace {
 // A store this far behind grants no leases.
 constexpr int64_t kBehind = 2000;
 constexpr absl::Duration kNotableSkew = absl::Seconds(60);
+// A clock that is further off than this is told as being so far off, since
+// whatever shows it must be able to write it.
+constexpr absl::Duration kMostSkew = absl::Hours(24 * 365 * 100);
+// Versions and ids in hello.
+constexpr size_t kMaxHelloText = 256;
 
 std::string DescribeRange(uint32_t low, uint32_t high) {
   return low == high ? absl::StrCat(low) : absl::StrCat(low, " to ", high);
@@ -61,7 +66,7 @@ std::string Session::host_id() const {
 
 absl::Time Session::last_heard() const {
   MutexLock lock(mutex_);
-  return heard_;
+  return busy_ ? context_.clock.Monotonic() : heard_;
 }
 
 absl::Time Session::last_seen() const {
@@ -80,6 +85,8 @@ void Session::SendLocked(v1::CoordinatorMessage message) {
 
 void Session::ReadNext() {
   MutexLock lock(mutex_);
+  heard_ = context_.clock.Monotonic();
+  busy_ = false;
   if (peer_ != nullptr) peer_->ReadNext();
 }
 
@@ -114,7 +121,7 @@ void Session::OnMessage(const v1::AgentMessage& message) {
   {
     MutexLock lock(mutex_);
     if (peer_ == nullptr) return;
-    heard_ = context_.clock.Monotonic();
+    busy_ = true;
     first = !std::exchange(hello_seen_, true);
     if (!first) seen_ = context_.store.Now();
   }
@@ -155,6 +162,15 @@ void Session::OnHello(const v1::Hello& hello) {
     Close(absl::InvalidArgumentError("hello lists too many cells"));
     return;
   }
+  for (const std::string* text :
+       {&hello.host_id(), &hello.agent_version(), &hello.boot_id()}) {
+    if (text->size() > kMaxHelloText) {
+      Close(absl::InvalidArgumentError(absl::StrCat(
+          "host id, agent version and boot id in hello take at most ",
+          kMaxHelloText, " bytes each")));
+      return;
+    }
+  }
   struct Outcome {
     HostRow host;
     uint64_t number = 0;
@@ -173,9 +189,10 @@ void Session::OnHello(const v1::Hello& hello) {
         const HostRow& host = outcome->host;
         TWINPATH_ASSIGN_OR_RETURN(outcome->number,
                                   transaction.RaiseSession(host.id));
-        const absl::Duration skew = hello.has_clock()
-                                        ? FromProto(hello.clock()) - now
-                                        : absl::ZeroDuration();
+        const absl::Duration skew =
+            hello.has_clock() ? std::clamp(FromProto(hello.clock()) - now,
+                                           -kMostSkew, kMostSkew)
+                              : absl::ZeroDuration();
         TWINPATH_RETURN_IF_ERROR(transaction.PutHello(
             host.id, now, skew, hello.agent_version(), hello.boot_id()));
         if (absl::AbsDuration(skew) > kNotableSkew) {

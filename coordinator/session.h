@@ -99,6 +99,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Host id; empty before hello was accepted.
   std::string host_id() const;
   // When the last message came, by the monotonic clock and by the store's.
+  // While one is being dealt with no other is read, so silence then is ours:
+  // last_heard() is now.
   absl::Time last_heard() const;
   absl::Time last_seen() const;
   absl::Duration heartbeat_interval() const;
@@ -131,6 +133,8 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration interval_ ABSL_GUARDED_BY(mutex_);
   absl::Time heard_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
+  // A message is being dealt with.
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time seen_ ABSL_GUARDED_BY(mutex_) = NoTime();
   // hello_ack was sent.
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
@@ -139,7 +143,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool refuses_ ABSL_GUARDED_BY(mutex_) = false;
   // Results wait in the agent's spool: no repeats until they are here.
   bool spooled_ ABSL_GUARDED_BY(mutex_) = false;
-  // Leases were granted since the agent last said that it holds nothing.
+  // Cells may be leased to the host: its heartbeats are compared with them.
   bool granted_ ABSL_GUARDED_BY(mutex_) = true;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool pumping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,6 @@
 // What a session does with each message behind hello.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,8 @@ namespace twinpath::coordinator {
 namespace {
 
 constexpr size_t kMaxFactsBytes = 1 << 20;
+// Every GPU has a cell for each entry of a sweep.
+constexpr int kMaxGpus = 512;
 
 }  // namespace
 
@@ -37,6 +40,11 @@ void Session::OnFacts(const v1::HostFacts& received) {
   }
   if (facts.ByteSizeLong() > kMaxFactsBytes) {
     Close(absl::InvalidArgumentError("facts take more than 1 MiB"));
+    return;
+  }
+  if (facts.gpus_size() > kMaxGpus) {
+    Close(absl::InvalidArgumentError(absl::StrCat(
+        "facts list ", facts.gpus_size(), " GPUs; at most ", kMaxGpus)));
     return;
   }
   facts.set_simulated(simulated);
@@ -80,22 +88,41 @@ void Session::OnHeartbeat(const v1::Heartbeat& heartbeat) {
     Pump();
     return;
   }
-  const auto give_up = std::make_shared<std::vector<std::string>>();
+  struct Outcome {
+    std::vector<std::string> give_up;
+    bool leased = false;
+  };
+  const auto outcome = std::make_shared<Outcome>();
   const std::shared_ptr<Session> self = shared_from_this();
   RunFenced(
-      [self, host_id, number, give_up,
+      [self, host_id, number, outcome,
        held = std::vector<std::string>(heartbeat.held_cell_ids().begin(),
                                        heartbeat.held_cell_ids().end())](
           StoreTransaction& transaction,
           ChangedSweeps& changed) -> absl::Status {
         TWINPATH_ASSIGN_OR_RETURN(
-            *give_up, self->context_.dispatcher.Held(
-                          transaction, host_id, number, held, /*hello=*/false,
-                          self->context_.store.Now(), changed));
+            outcome->give_up,
+            self->context_.dispatcher.Held(
+                transaction, host_id, number, held, /*hello=*/false,
+                self->context_.store.Now(), changed));
+        TWINPATH_ASSIGN_OR_RETURN(const std::vector<CellRow> open,
+                                  transaction.ListOpenHostCells(host_id));
+        outcome->leased =
+            std::any_of(open.begin(), open.end(), [](const CellRow& row) {
+              return row.cell.state() == v1::CELL_STATE_LEASED;
+            });
         return absl::OkStatus();
       },
-      [self, give_up] {
-        for (const std::string& cell : *give_up) self->CancelCell(cell);
+      [self, outcome] {
+        {
+          // A lease that the agent does not list is looked at again, until it
+          // has run out.
+          MutexLock lock(self->mutex_);
+          self->granted_ |= outcome->leased;
+        }
+        for (const std::string& cell : outcome->give_up) {
+          self->CancelCell(cell);
+        }
       });
 }
 

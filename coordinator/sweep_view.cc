@@ -145,10 +145,16 @@ bool TrimSweep(uint64_t max_bytes, v1::Sweep& sweep) {
       if (!cell.has_result()) continue;
       for (v1::Observation& observation :
            *cell.mutable_result()->mutable_observations()) {
-        for (v1::CapturedOutput* output :
-             {observation.mutable_stdout(), observation.mutable_stderr(),
-              observation.mutable_driver_log()}) {
-          CutOutput(keep, *output);
+        // What is not there stays so: an empty driver log would say that one
+        // was looked at.
+        if (observation.has_stdout()) {
+          CutOutput(keep, *observation.mutable_stdout());
+        }
+        if (observation.has_stderr()) {
+          CutOutput(keep, *observation.mutable_stderr());
+        }
+        if (observation.has_driver_log()) {
+          CutOutput(keep, *observation.mutable_driver_log());
         }
       }
     }

@@ -267,11 +267,14 @@ absl::StatusOr<v1::ListSweepsResponse> Sweeps::List(
       store_.Read([&](const StoreView& view) -> absl::Status {
         TWINPATH_ASSIGN_OR_RETURN(std::vector<SweepRow> rows,
                                   view.ListSweeps(before, size));
+        uint64_t bytes = 0;
         for (SweepRow& row : rows) {
+          bytes += row.sweep.ByteSizeLong();
           *response.add_sweeps() = std::move(row.sweep);
-        }
-        if (static_cast<int64_t>(rows.size()) == size) {
-          response.set_next_page_token(absl::StrCat(rows.back().sequence));
+          if (response.sweeps_size() == size || bytes > kMaxPageBytes) {
+            response.set_next_page_token(absl::StrCat(row.sequence));
+            break;
+          }
         }
         return absl::OkStatus();
       }));
@@ -323,45 +326,56 @@ absl::Status Sweeps::RefreshHost(const std::string& host_id) {
     }
   }
   ChangedSweeps changed;
-  TWINPATH_RETURN_IF_ERROR(store_.Write([&](StoreTransaction& transaction)
-                                            -> absl::Status {
-    changed.clear();
-    TWINPATH_ASSIGN_OR_RETURN(const HostRow current,
-                              transaction.GetHost(host_id));
-    // Newer facts come with a refresh of their own.
-    if (current.facts_received != host.facts_received) {
-      return absl::OkStatus();
-    }
-    TWINPATH_ASSIGN_OR_RETURN(const std::vector<CellRow> now_open,
-                              transaction.ListOpenHostCells(host_id));
-    std::map<std::string, v1::CellState> states;
-    std::set<std::string> replaced;
-    for (const CellRow& row : now_open) {
-      states[row.cell.id()] = row.cell.state();
-      if (!row.needs_facts || !placeholders_of.contains(row.cell.sweep_id())) {
-        continue;
-      }
-      TWINPATH_RETURN_IF_ERROR(transaction.DeleteCell(row.cell.id()));
-      replaced.insert(row.cell.sweep_id());
-    }
-    for (const CellRow& row : made) {
-      if (!replaced.contains(row.cell.sweep_id())) continue;
-      TWINPATH_RETURN_IF_ERROR(transaction.InsertCell(row));
-      changed.insert(row.cell.sweep_id());
-    }
-    for (const CellRow& row : updated) {
-      const auto state = states.find(row.cell.id());
-      if (state == states.end() || state->second != v1::CELL_STATE_WAITING) {
-        continue;
-      }
-      TWINPATH_RETURN_IF_ERROR(transaction.PutCell(row));
-      changed.insert(row.cell.sweep_id());
-    }
-    for (const std::string& id : changed) {
-      TWINPATH_RETURN_IF_ERROR(transaction.RaiseSweep(id).status());
-    }
-    return absl::OkStatus();
-  }));
+  TWINPATH_RETURN_IF_ERROR(
+      store_.Write([&](StoreTransaction& transaction) -> absl::Status {
+        changed.clear();
+        TWINPATH_ASSIGN_OR_RETURN(const HostRow current,
+                                  transaction.GetHost(host_id));
+        // Newer facts come with a refresh of their own.
+        if (current.facts_received != host.facts_received) {
+          return absl::OkStatus();
+        }
+        TWINPATH_ASSIGN_OR_RETURN(const std::vector<CellRow> now_open,
+                                  transaction.ListOpenHostCells(host_id));
+        std::map<std::string, const CellRow*> known;
+        std::set<std::string> replaced;
+        for (const CellRow& row : now_open) {
+          known[row.cell.id()] = &row;
+          if (!row.needs_facts ||
+              !placeholders_of.contains(row.cell.sweep_id())) {
+            continue;
+          }
+          TWINPATH_RETURN_IF_ERROR(transaction.DeleteCell(row.cell.id()));
+          replaced.insert(row.cell.sweep_id());
+        }
+        for (const CellRow& row : made) {
+          if (!replaced.contains(row.cell.sweep_id())) continue;
+          TWINPATH_RETURN_IF_ERROR(transaction.InsertCell(row));
+          changed.insert(row.cell.sweep_id());
+        }
+        for (const CellRow& row : updated) {
+          const auto it = known.find(row.cell.id());
+          if (it == known.end() ||
+              it->second->cell.state() != v1::CELL_STATE_WAITING) {
+            continue;
+          }
+          // Only what the facts decide: results and leases that came since the
+          // cell was read stay as they are.
+          CellRow merged = *it->second;
+          const uint32_t leases = merged.cell.leases();
+          merged.cell = row.cell;
+          merged.cell.set_leases(leases);
+          if (row.cell.state() == v1::CELL_STATE_ENDED) {
+            merged.reasons = row.reasons;
+          }
+          TWINPATH_RETURN_IF_ERROR(transaction.PutCell(merged));
+          changed.insert(row.cell.sweep_id());
+        }
+        for (const std::string& id : changed) {
+          TWINPATH_RETURN_IF_ERROR(transaction.RaiseSweep(id).status());
+        }
+        return absl::OkStatus();
+      }));
   if (!changed.empty()) {
     events_.OnSweepsChanged(changed);
     events_.OnCellsWaiting({host_id});
@@ -430,14 +444,20 @@ absl::Status Sweeps::Tick() {
     }));
     if (!changed.empty()) events_.OnSweepsChanged(changed);
   }
+  // A sweep that cannot be ended holds up no other.
+  absl::Status first;
   for (const OpenSweep& sweep : open) {
+    absl::Status status;
     if (sweep.ending == v1::SWEEP_STATE_UNSPECIFIED && sweep.deadline <= now &&
         sweep.open_cells > 0) {
-      TWINPATH_RETURN_IF_ERROR(EndWith(
+      status = EndWith(
           sweep.id, v1::SWEEP_STATE_DEADLINE,
-          MakeCellReason("TP413", "the deadline came before an answer")));
+          MakeCellReason("TP413", "the deadline came before an answer"));
     } else if (sweep.open_cells == 0) {
-      TWINPATH_RETURN_IF_ERROR(Conclude(sweep.id));
+      status = Conclude(sweep.id);
+    }
+    if (!status.ok() && first.ok()) {
+      first = WithContext(status, absl::StrCat("ending sweep ", sweep.id));
     }
   }
   if (open.empty()) return absl::OkStatus();
@@ -447,7 +467,7 @@ absl::Status Sweeps::Tick() {
         return absl::OkStatus();
       }));
   if (!waiting.empty()) events_.OnCellsWaiting(waiting);
-  return absl::OkStatus();
+  return first;
 }
 
 }  // namespace twinpath::coordinator

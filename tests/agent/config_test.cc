@@ -51,6 +51,14 @@ TEST(Config, AllMistakesAreToldAtOnce) {
                      HasSubstr("at least 10s"), HasSubstr("key=value"))));
 }
 
+TEST(Config, ASpoolThatItsCoordinatorCouldNotListIsRefused) {
+  AgentOptions options;
+  EXPECT_THAT(
+      ParseConfig("spool: {max_results: 20000}\n", "agent.yaml", &options),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("agent.yaml:1:"), HasSubstr("9000"))));
+}
+
 TEST(Config, AMissingFileIsNamed) {
   AgentOptions options;
   EXPECT_THAT(LoadConfig("/nonexistent/agent.yaml", &options),

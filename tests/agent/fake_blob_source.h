@@ -38,6 +38,11 @@ class FakeBlobSource final : public BlobSource {
     MutexLock lock(mutex_);
     break_after_ = bytes;
   }
+  // Each fetch ends UNAVAILABLE at once.
+  void GoAway() {
+    MutexLock lock(mutex_);
+    away_ = true;
+  }
   // Offsets fetches began at, in order.
   std::vector<uint64_t> offsets() const {
     MutexLock lock(mutex_);
@@ -52,6 +57,7 @@ class FakeBlobSource final : public BlobSource {
     {
       MutexLock lock(mutex_);
       offsets_.push_back(offset);
+      if (away_) return absl::UnavailableError("nobody answers");
       const auto found = blobs_.find(digest);
       if (found == blobs_.end()) return absl::NotFoundError("no such blob");
       content = found->second;
@@ -75,6 +81,7 @@ class FakeBlobSource final : public BlobSource {
   mutable Mutex mutex_;
   std::map<Sha256, std::string> blobs_ ABSL_GUARDED_BY(mutex_);
   uint64_t break_after_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool away_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<uint64_t> offsets_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -252,6 +252,17 @@ TEST_F(HostProcessorTest, WhatCannotBeFetchedIsAnIncompleteResult) {
   EXPECT_THAT(Left(), IsEmpty());
 }
 
+TEST_F(HostProcessorTest, ACoordinatorThatIsAwayIsNoStartThatFailed) {
+  source_.GoAway();
+  const CellOutcome outcome = Process();
+  EXPECT_FALSE(outcome.result);
+  ASSERT_TRUE(outcome.refusal);
+  EXPECT_EQ(outcome.refusal->code(), "TP115");
+  EXPECT_THAT(outcome.refusal->detail(), HasSubstr("check"));
+  EXPECT_FALSE(control_.started);
+  EXPECT_THAT(Left(), IsEmpty());
+}
+
 TEST_F(HostProcessorTest, AFullDiskIsAnIncompleteResultAndLeavesNothing) {
   AddFile("big", std::string(100'000, 'b'));
   rlimit old;

@@ -215,6 +215,15 @@ TEST_F(LeaseBookTest, IsBounded) {
   EXPECT_TRUE(book_.Offer(Lease("c4")));
 }
 
+TEST_F(LeaseBookTest, RefusalsNobodyListensToAreBounded) {
+  for (int i = 0; i < 3000; ++i) {
+    const std::string cell = absl::StrCat("c", i);
+    EXPECT_FALSE(book_.Offer(Lease(cell)));
+    book_.Cancel(cell);
+  }
+  EXPECT_EQ(Refused().size(), kMostRefusals);
+}
+
 TEST_F(LeaseBookTest, AStoppingAgentGivesBackWhatHasNotStarted) {
   EXPECT_FALSE(book_.Offer(Lease("a", "GPU-1")));
   EXPECT_FALSE(book_.Offer(Lease("b", "GPU-2")));

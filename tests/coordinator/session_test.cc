@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
+#include <thread>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "google/protobuf/util/json_util.h"
 #include "tests/coordinator/fixture.h"
 
 namespace twinpath::coordinator {
@@ -164,6 +169,78 @@ TEST_F(SessionTest, ExpiredLeaseThatIsHeldIsTakenBackNotRepeated) {
   EXPECT_EQ(a.peer().Count(Message::kLease), 0);
   EXPECT_EQ(ReadCell(lease.cell_id()).cell.state(), v1::CELL_STATE_LEASED);
   EXPECT_EQ(ReadCell(lease.cell_id()).cell.leases(), 1u);
+}
+
+TEST_F(SessionTest, AStartedCellThatTheAgentLostIsRunAgain) {
+  FakeAgent a = Join("a");
+  StartSweep(MakeSpec(AddArtifact()));
+  const v1::Lease lost = a.peer().AwaitLease();
+  a.SendProgress(lost, v1::PATH_NATIVE);
+  a.SendHeartbeat({lost.cell_id()});
+  // Its result went bad in the spool: nothing lists the cell any more. For one
+  // lease time it may still be on its way.
+  a.SendHeartbeat();
+  a.SendHeartbeat();
+  ASSERT_EQ(ReadCell(lost.cell_id()).cell.state(), v1::CELL_STATE_LEASED);
+  clock_.Advance(options_.dispatch.lease_time + absl::Seconds(1));
+  a.SendHeartbeat();
+  const v1::Lease again = a.peer().AwaitLease();
+  EXPECT_EQ(again.cell_id(), lost.cell_id());
+  EXPECT_NE(again.id(), lost.id());
+}
+
+TEST_F(SessionTest, AStoreThatIsBehindMakesNobodySilent) {
+  FakeAgent a = Join("a");
+  FakeAgent b = Enrol("b");
+  absl::Notification go_on;
+  coordinator_->store().Submit(
+      [&](StoreTransaction&) {
+        go_on.WaitForNotification();
+        return absl::OkStatus();
+      },
+      [](const absl::Status&) {});
+  v1::AgentMessage progress;
+  progress.mutable_progress()->set_cell_id("any");
+  a.session()->OnMessage(progress);
+  FakePeer peer;
+  const auto late = coordinator_->NewSession(&peer);
+  v1::AgentMessage hello;
+  *hello.mutable_hello() = b.MakeHello();
+  late->OnMessage(hello);
+  clock_.Advance(absl::Seconds(4 * 30 + 1));
+  // Ends only when the store goes on: it stores signs of life, too.
+  std::thread tick([&] { coordinator_->Tick(); });
+  absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_FALSE(a.peer().closed());
+  EXPECT_FALSE(peer.closed());
+  go_on.Notify();
+  tick.join();
+  late->OnClosed();
+}
+
+TEST_F(SessionTest, HostileFactsAndHelloAreRefused) {
+  FakeAgent a = Enrol("a");
+  v1::Hello hello = a.MakeHello();
+  hello.set_agent_version(std::string(100'000, 'v'));
+  a.SendHello(hello);
+  EXPECT_THAT(a.peer().AwaitClose(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  hello = a.MakeHello();
+  hello.mutable_clock()->set_seconds(std::numeric_limits<int64_t>::max());
+  a.SendHello(hello);
+  a.peer().Await(Message::kHelloAck);
+  v1::GetHostRequest request;
+  request.set_host("a");
+  const auto host = coordinator_->fleet().Get(request);
+  ASSERT_THAT(host, IsOk());
+  std::string json;
+  EXPECT_TRUE(google::protobuf::util::MessageToJsonString(*host, &json).ok());
+  v1::HostFacts facts = MakeFacts("a");
+  for (int i = 0; i < 1000; ++i) facts.add_gpus()->set_uuid("GPU");
+  a.SendFacts(facts);
+  EXPECT_THAT(
+      a.peer().AwaitClose(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1001 GPUs")));
 }
 
 TEST_F(SessionTest, CellsThatAreOverAreGivenUp) {

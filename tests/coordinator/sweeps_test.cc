@@ -223,6 +223,81 @@ TEST_F(SweepsTest, CancelEndsAndTellsTheAgent) {
             end->version());
 }
 
+TEST_F(SweepsTest, ASweepThatCannotEndHoldsUpNoOther) {
+  // Its artifact is not in the store, so it can never be judged.
+  SweepRow broken;
+  broken.sweep.set_id("broken");
+  broken.sweep.set_state(v1::SWEEP_STATE_RUNNING);
+  broken.sweep.set_version(1);
+  broken.sweep.mutable_deadline_time()->set_seconds(1);
+  broken.sweep.mutable_spec()
+      ->mutable_release()
+      ->mutable_artifact()
+      ->mutable_digest()
+      ->set_sha256(std::string(32, 'x'));
+  ASSERT_THAT(coordinator_->store().Write([&](StoreTransaction& transaction) {
+    return transaction.InsertSweep(broken);
+  }),
+              IsOk());
+  FakeAgent a = Join("a");
+  v1::SweepSpec spec = MakeSpec(AddArtifact());
+  spec.mutable_deadline()->set_seconds(60);
+  const v1::Sweep sweep = StartSweep(spec);
+  a.peer().AwaitLease();
+  clock_.Advance(absl::Seconds(61));
+  EXPECT_THAT(coordinator_->sweeps().Tick(),
+              StatusIs(absl::StatusCode::kNotFound,
+                       ::testing::HasSubstr("sweep broken")));
+  EXPECT_EQ(AwaitEnd(sweep.id()).state(), v1::SWEEP_STATE_DEADLINE);
+}
+
+TEST_F(SweepsTest, APageHasABoundInBytes) {
+  for (int i = 0; i < 5; ++i) {
+    SweepRow row;
+    row.sweep.set_id(absl::StrCat("s", i));
+    row.sweep.set_state(v1::SWEEP_STATE_DONE);
+    row.sweep.set_version(1);
+    row.sweep.mutable_spec()->set_name(std::string(6 << 20, 'n'));
+    ASSERT_THAT(coordinator_->store().Write([&](StoreTransaction& transaction) {
+      return transaction.InsertSweep(row);
+    }),
+                IsOk());
+  }
+  v1::ListSweepsRequest request;
+  std::vector<std::string> ids;
+  do {
+    const auto page = coordinator_->sweeps().List(request);
+    ASSERT_THAT(page, IsOk());
+    EXPECT_LT(page->ByteSizeLong(), size_t{32} << 20);
+    for (const v1::Sweep& sweep : page->sweeps()) ids.push_back(sweep.id());
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_THAT(ids, ::testing::ElementsAre("s4", "s3", "s2", "s1", "s0"));
+}
+
+TEST_F(SweepsTest, ALeaseThatNoAgentCouldReadLeavesItsPredictionsOut) {
+  FakeAgent a = Join("a");
+  StartSweep(MakeSpec(AddArtifact()));
+  v1::Lease lease = a.peer().AwaitLease();
+  ASSERT_GT(lease.predictions_size(), 0);
+  ASSERT_THAT(coordinator_->store().Write(
+                  [&](StoreTransaction& transaction) -> absl::Status {
+                    absl::StatusOr<CellRow> row =
+                        transaction.GetCell(lease.cell_id());
+                    if (!row.ok()) return row.status();
+                    row->cell.mutable_predictions(0)->add_reasons()->set_detail(
+                        std::string(5 << 20, 'd'));
+                    return transaction.PutCell(*row);
+                  }),
+              IsOk());
+  a.Refuse(lease, "TP111");
+  clock_.Advance(options_.dispatch.refusal_pause);
+  coordinator_->Tick();
+  lease = a.peer().AwaitLease();
+  EXPECT_EQ(lease.predictions_size(), 0);
+  EXPECT_LT(lease.ByteSizeLong(), size_t{4} << 20);
+}
+
 TEST_F(SweepsTest, UnknownSweepNamesTheNearest) {
   const v1::Sweep sweep = StartSweep(MakeSpec(AddArtifact()));
   std::string typo = sweep.id();
