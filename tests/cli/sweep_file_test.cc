@@ -60,13 +60,13 @@ deadline: 30m
 
 TEST(SweepFile, ReadsEveryKey) {
   const absl::StatusOr<SweepFile> file =
-      ParseSweepFile(kFull, "s.yaml", "/work/here");
+      ParseSweepFile(kFull, "s.yaml", "/project/here");
   ASSERT_THAT(file, IsOk());
 
   EXPECT_EQ(file->spec.name(), "vector-search-1.4");
   EXPECT_EQ(file->spec.release().artifact().name(), "vector-search");
   ASSERT_EQ(file->sources.size(), 2u);
-  EXPECT_EQ(file->sources[0].path, "/work/here/bin/search");
+  EXPECT_EQ(file->sources[0].path, "/project/here/bin/search");
   EXPECT_EQ(file->sources[0].name, "");
   EXPECT_EQ(file->sources[1].path, "/opt/lib/libindex.so");
   EXPECT_EQ(file->sources[1].name, "lib/libindex.so.1");

@@ -57,7 +57,7 @@ inline v1::Observation GoodRun(v1::Path path, bool proof = false) {
   if (path == v1::PATH_NATIVE) SetVariable(run, "CUDA_DISABLE_PTX_JIT", "1");
   if (path == v1::PATH_PTX_JIT) SetVariable(run, "CUDA_FORCE_PTX_JIT", "1");
   if (path == v1::PATH_PLAIN || proof) {
-    SetVariable(run, "CUDA_CACHE_PATH", "/work/cache");
+    SetVariable(run, "CUDA_CACHE_PATH", "/run-folder/cache");
     run.mutable_cache()->set_observed(true);
     if (proof) run.mutable_cache()->set_files(2);
   } else {
