@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "coordinator/sqlite_store.h"
 #include "coordinator/sweep_view.h"
 #include "tests/coordinator/fixture.h"
 
@@ -332,17 +333,25 @@ TEST_F(SweepsTest, ListIsNewestFirstInPagesWithoutCells) {
 
 TEST_F(SweepsTest, EndIsTakenUpBehindARestart) {
   std::string sweep_id;
+  CellRow row;
   {
     FakeAgent a = Join("a");
     const v1::Sweep sweep = StartSweep(MakeSpec(AddArtifact()));
     sweep_id = sweep.id();
-    const v1::Lease lease = a.peer().AwaitLease();
-    // The cell is decided and the process dies before the sweep is ended.
-    CellRow row = ReadCell(lease.cell_id());
+    row = ReadCell(a.peer().AwaitLease().cell_id());
+  }
+  // As if the process had died between the cell's end and the sweep's: written
+  // while no coordinator is there to see it.
+  coordinator_.reset();
+  {
+    SqliteStoreOptions options;
+    options.clock = &clock_;
+    const auto store = SqliteStore::Open(options_.state_folder, options);
+    ASSERT_THAT(store, IsOk());
     row.cell.set_state(v1::CELL_STATE_ENDED);
-    ASSERT_THAT(coordinator_->store().Write(
-                    [&](StoreTransaction& t) { return t.PutCell(row); }),
-                IsOk());
+    ASSERT_THAT(
+        (*store)->Write([&](StoreTransaction& t) { return t.PutCell(row); }),
+        IsOk());
   }
   Restart();
   EXPECT_EQ(GetSweep(sweep_id).state(), v1::SWEEP_STATE_RUNNING);
