@@ -192,13 +192,16 @@ TEST_F(SessionTest, AStartedCellThatTheAgentLostIsRunAgain) {
 TEST_F(SessionTest, AStoreThatIsBehindMakesNobodySilent) {
   FakeAgent a = Join("a");
   FakeAgent b = Enrol("b");
+  absl::Notification stalled;
   absl::Notification go_on;
   coordinator_->store().Submit(
       [&](StoreTransaction&) {
+        if (!stalled.HasBeenNotified()) stalled.Notify();
         go_on.WaitForNotification();
         return absl::OkStatus();
       },
       [](const absl::Status&) {});
+  stalled.WaitForNotification();
   v1::AgentMessage progress;
   progress.mutable_progress()->set_cell_id("any");
   a.session()->OnMessage(progress);
@@ -208,9 +211,15 @@ TEST_F(SessionTest, AStoreThatIsBehindMakesNobodySilent) {
   *hello.mutable_hello() = b.MakeHello();
   late->OnMessage(hello);
   clock_.Advance(absl::Seconds(4 * 30 + 1));
-  // Ends only when the store goes on: it stores signs of life, too.
+  // Ends only when the store goes on: behind the look for silent sessions it
+  // stores signs of life. That write in the queue says that the look is done.
+  const int64_t queued = coordinator_->store().Backlog();
   std::thread tick([&] { coordinator_->Tick(); });
-  absl::SleepFor(absl::Milliseconds(100));
+  const absl::Time patience = absl::Now() + absl::Minutes(1);
+  while (coordinator_->store().Backlog() <= queued && absl::Now() < patience) {
+    std::this_thread::yield();
+  }
+  EXPECT_GT(coordinator_->store().Backlog(), queued);
   EXPECT_FALSE(a.peer().closed());
   EXPECT_FALSE(peer.closed());
   go_on.Notify();
