@@ -78,6 +78,18 @@ add_library(twinpath_dep_codecs INTERFACE)
 add_library(twinpath::codecs ALIAS twinpath_dep_codecs)
 target_link_libraries(twinpath_dep_codecs INTERFACE zstd lz4 z)
 
+# Archives: tar, zip, ar and their packings. Dynamic: its package name agrees.
+add_library(twinpath_dep_archive INTERFACE)
+add_library(twinpath::archive ALIAS twinpath_dep_archive)
+target_link_libraries(twinpath_dep_archive INTERFACE archive)
+
+# System call filter of the inspector; the archive is small and has no
+# dependencies.
+find_library(TWINPATH_SECCOMP NAMES libseccomp.a REQUIRED)
+add_library(twinpath_dep_seccomp INTERFACE)
+add_library(twinpath::seccomp ALIAS twinpath_dep_seccomp)
+target_link_libraries(twinpath_dep_seccomp INTERFACE "${TWINPATH_SECCOMP}")
+
 add_library(twinpath_dep_sqlite INTERFACE)
 add_library(twinpath::sqlite ALIAS twinpath_dep_sqlite)
 target_link_libraries(twinpath_dep_sqlite INTERFACE sqlite3)
