@@ -1,18 +1,23 @@
 // Inspection in a child process (twinpath-inspect), for daemons and for the
 // command line alike: no artifact is ever parsed in the caller's own process.
-// The child gets the opened file as descriptor 3 and an InspectRequest on
-// standard input, and answers with a FileReport on standard output.
-// Thread-safe.
+// The child gets opened files as descriptors 3, 4, ... and behind them an empty
+// file without a name as scratch space, an InspectRequest on standard input,
+// and answers with a stream of InspectResults on standard output. Thread-safe.
 
 #ifndef TWINPATH_INSPECT_CHILD_H_
 #define TWINPATH_INSPECT_CHILD_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "inspect/inspect.h"
 #include "twinpath/v1/artifact.pb.h"
 #include "twinpath/v1/report.pb.h"
@@ -21,26 +26,54 @@ namespace twinpath::inspect {
 
 // Most bytes taken from the child's standard output.
 inline constexpr uint64_t kMaxChildOutputBytes = uint64_t{256} << 20;
-// How long the child may take for one file.
-inline constexpr absl::Duration kChildTimeout = absl::Minutes(5);
+// How long a child may take.
+inline constexpr absl::Duration kChildTimeout = absl::Minutes(10);
+// Most files, and most bytes of files, that one child gets; a larger file has a
+// child of its own.
+inline constexpr size_t kMaxBatchFiles = 64;
+inline constexpr uint64_t kMaxBatchBytes = uint64_t{1} << 30;
 
-// Inspects the file at `path`; `name` goes into the report. A child that dies,
-// runs out of time or answers nonsense gives a report with kind UNSPECIFIED and
-// problem TP232, not an error. Returns NOT_FOUND, PERMISSION_DENIED,
-// INVALID_ARGUMENT (folder, device) if the file cannot be opened, and NOT_FOUND
-// if twinpath-inspect is not installed.
+struct InspectTarget {
+  std::string path;
+  // Goes into the report.
+  std::string name;
+};
+
+// Gets the outcome of target number `target`. `opened` is OK and `reports` has
+// the file's own report, then those of its members, each carrier before its
+// members; or `opened` says why the file cannot be opened (NOT_FOUND,
+// PERMISSION_DENIED, INVALID_ARGUMENT for a folder or device) and there are no
+// reports. An error that it returns ends the whole.
+using OnFile =
+    std::function<absl::Status(const absl::Status& opened, size_t target,
+                               std::vector<v1::FileReport> reports)>;
+
+// Inspects files, many in one child, and calls `on_file` for each in order. A
+// child that dies, runs out of time or answers nonsense costs only the file it
+// was at: that one is tried once more alone, and if it fails again its report
+// has kind UNSPECIFIED and problem TP232. Returns NOT_FOUND if twinpath-inspect
+// is not installed, and errors of starting it.
+absl::Status InspectFiles(absl::Span<const InspectTarget> targets,
+                          const InspectOptions& options, const OnFile& on_file);
+
+// Inspects the file at `path`, without its members. Errors as `opened` above.
 absl::StatusOr<v1::FileReport> InspectInChild(const std::string& path,
                                               absl::string_view name,
                                               const InspectOptions& options);
+
+// The same with its members: first the file's own report, then theirs.
+absl::StatusOr<std::vector<v1::FileReport>> InspectAllInChild(
+    const std::string& path, absl::string_view name,
+    const InspectOptions& options);
 
 // Returns where the bytes of an artifact's regular file lie on this machine.
 using PathOfFile =
     std::function<absl::StatusOr<std::string>(const v1::ArtifactFile&)>;
 
-// Inspects every regular file of `artifact`, each in a child of its own, in the
-// manifest's order. Links are not followed: what they point at is a member
-// itself. The first error of `path_of` or InspectInChild ends it, with the
-// file's name as context.
+// Inspects every regular file of `artifact` and their members, in the
+// manifest's order. Links are not followed: what they point at is a file of the
+// artifact itself. The first error of `path_of` or of opening a file ends it,
+// with the file's name as context.
 absl::StatusOr<v1::ArtifactReport> InspectArtifact(
     const v1::Artifact& artifact, const PathOfFile& path_of,
     const InspectOptions& options);

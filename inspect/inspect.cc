@@ -39,6 +39,7 @@ constexpr uint64_t kTailBytes = 4096;
 // tells the linking toolkit; it is read in list mode too, where it is small.
 constexpr uint64_t kStubBytes = 64 << 10;
 constexpr size_t kMaxProblems = 200;
+constexpr uint64_t kDigestWindow = 1 << 20;
 
 bool IsRelocatable(const v1::Image& image) {
   return image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS ||
@@ -51,12 +52,9 @@ bool IsFinal(const v1::Image& image) {
 
 class Inspection {
  public:
-  Inspection(const FileSource& source, const InspectOptions& options,
-             v1::FileReport& report)
-      : source_(source),
-        options_(options),
-        report_(report),
-        budget_(kMaxReportBytes) {}
+  Inspection(const ByteSource& source, const InspectOptions& options,
+             ReportBudget& budget, v1::FileReport& report)
+      : source_(source), options_(options), report_(report), budget_(budget) {}
 
   absl::Status Run() {
     report_.set_size_bytes(source_.size());
@@ -435,10 +433,10 @@ class Inspection {
                : v1::REGISTRATION_SELF_LOADED;
   }
 
-  const FileSource& source_;
+  const ByteSource& source_;
   const InspectOptions& options_;
   v1::FileReport& report_;
-  ReportBudget budget_;
+  ReportBudget& budget_;
   std::vector<Payload> payloads_;
   absl::flat_hash_set<uint64_t> registered_;
   uint32_t image_count_ = 0;
@@ -448,7 +446,29 @@ class Inspection {
   bool static_cudart_ = false;
 };
 
+absl::StatusOr<Sha256> DigestOf(const ByteSource& source) {
+  Sha256Stream stream;
+  std::string window;
+  for (uint64_t at = 0; at < source.size(); at += window.size()) {
+    window.resize(std::min(kDigestWindow, source.size() - at));
+    TWINPATH_RETURN_IF_ERROR(source.ReadAt(at, window.size(), window.data()));
+    stream.Update(window);
+  }
+  return stream.Finish();
+}
+
 }  // namespace
+
+absl::Status InspectSource(const ByteSource& source,
+                           const InspectOptions& options, ReportBudget& budget,
+                           v1::FileReport& report) {
+  TWINPATH_RETURN_IF_ERROR(Inspection(source, options, budget, report).Run());
+  if (options.digest) {
+    TWINPATH_ASSIGN_OR_RETURN(const Sha256 digest, DigestOf(source));
+    report.mutable_digest()->set_sha256(digest.Raw());
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<v1::FileReport> InspectDescriptor(
     int fd, absl::string_view name, const InspectOptions& options) {
@@ -456,13 +476,9 @@ absl::StatusOr<v1::FileReport> InspectDescriptor(
   report.set_name(std::string(name));
   TWINPATH_ASSIGN_OR_RETURN_CTX(const FileSource source, FileSource::Open(fd),
                                 std::string(name));
-  TWINPATH_RETURN_IF_ERROR_CTX(Inspection(source, options, report).Run(),
+  ReportBudget budget(kMaxReportBytes);
+  TWINPATH_RETURN_IF_ERROR_CTX(InspectSource(source, options, budget, report),
                                std::string(name));
-  if (options.digest) {
-    TWINPATH_ASSIGN_OR_RETURN_CTX(const Sha256 digest, Sha256OfDescriptor(fd),
-                                  std::string(name));
-    report.mutable_digest()->set_sha256(digest.Raw());
-  }
   return report;
 }
 

@@ -11,8 +11,11 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "inspect/byte_source.h"
+#include "inspect/report_budget.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::inspect {
@@ -34,7 +37,23 @@ struct InspectOptions {
   bool image_digests = false;
   // Most bytes to inflate for one image. 0: kDefaultMaxImageBytes.
   uint64_t max_image_bytes = kDefaultMaxImageBytes;
+  // Read registers, shared memory and threads of kernels in machine code;
+  // without it only names are promised.
+  bool details = true;
+  // Also fill Kernel.demangled.
+  bool demangle = false;
+  // Look at the members of carriers (carrier.h, child.h). The functions below
+  // never do.
+  bool members = true;
 };
+
+// Inspects the bytes of one file: everything of `report` but its name is set,
+// and what it takes is taken from `budget`. Several calls may share a budget;
+// `source` must be thread-safe, images are decoded in parallel. Returns errors
+// of reading only; never fails for odd content.
+absl::Status InspectSource(const ByteSource& source,
+                           const InspectOptions& options, ReportBudget& budget,
+                           v1::FileReport& report);
 
 // Inspects the regular file behind `fd`. `name` goes into the report as it is.
 // The file position is neither used nor moved. Returns INVALID_ARGUMENT for a
