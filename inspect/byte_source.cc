@@ -14,6 +14,8 @@
 namespace twinpath::inspect {
 namespace {
 
+constexpr uint64_t kDigestWindow = 1 << 20;
+
 absl::Status Outside(uint64_t offset, uint64_t size, uint64_t limit) {
   return absl::OutOfRangeError(absl::StrCat("bytes ", offset, "+", size,
                                             " lie outside the ", limit,
@@ -92,6 +94,17 @@ absl::StatusOr<std::string> ReadUpTo(const ByteSource& source, uint64_t offset,
   if (offset >= source.size()) return std::string();
   return ReadBytes(source, offset, std::min(size, source.size() - offset),
                    size);
+}
+
+absl::StatusOr<Sha256> Sha256OfSource(const ByteSource& source) {
+  Sha256Stream stream;
+  std::string window;
+  for (uint64_t at = 0; at < source.size(); at += window.size()) {
+    window.resize(std::min(kDigestWindow, source.size() - at));
+    TWINPATH_RETURN_IF_ERROR(source.ReadAt(at, window.size(), window.data()));
+    stream.Update(window);
+  }
+  return stream.Finish();
 }
 
 }  // namespace twinpath::inspect

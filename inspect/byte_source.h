@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/digest.h"
 
 namespace twinpath::inspect {
 
@@ -77,6 +78,9 @@ absl::StatusOr<std::string> ReadBytes(const ByteSource& source, uint64_t offset,
 // Reads up to `size` bytes at `offset`, fewer at the end of the source.
 absl::StatusOr<std::string> ReadUpTo(const ByteSource& source, uint64_t offset,
                                      uint64_t size);
+
+// Returns the digest of all bytes, read in bounded windows.
+absl::StatusOr<Sha256> Sha256OfSource(const ByteSource& source);
 
 }  // namespace twinpath::inspect
 

@@ -39,7 +39,6 @@ constexpr uint64_t kTailBytes = 4096;
 // tells the linking toolkit; it is read in list mode too, where it is small.
 constexpr uint64_t kStubBytes = 64 << 10;
 constexpr size_t kMaxProblems = 200;
-constexpr uint64_t kDigestWindow = 1 << 20;
 
 bool IsRelocatable(const v1::Image& image) {
   return image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS ||
@@ -446,17 +445,6 @@ class Inspection {
   bool static_cudart_ = false;
 };
 
-absl::StatusOr<Sha256> DigestOf(const ByteSource& source) {
-  Sha256Stream stream;
-  std::string window;
-  for (uint64_t at = 0; at < source.size(); at += window.size()) {
-    window.resize(std::min(kDigestWindow, source.size() - at));
-    TWINPATH_RETURN_IF_ERROR(source.ReadAt(at, window.size(), window.data()));
-    stream.Update(window);
-  }
-  return stream.Finish();
-}
-
 }  // namespace
 
 absl::Status InspectSource(const ByteSource& source,
@@ -464,7 +452,7 @@ absl::Status InspectSource(const ByteSource& source,
                            v1::FileReport& report) {
   TWINPATH_RETURN_IF_ERROR(Inspection(source, options, budget, report).Run());
   if (options.digest) {
-    TWINPATH_ASSIGN_OR_RETURN(const Sha256 digest, DigestOf(source));
+    TWINPATH_ASSIGN_OR_RETURN(const Sha256 digest, Sha256OfSource(source));
     report.mutable_digest()->set_sha256(digest.Raw());
   }
   return absl::OkStatus();
