@@ -1,21 +1,30 @@
 #include "inspect/child.h"
 
+#include <fcntl.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/util/delimited_message_util.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <iterator>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "inspect/scratch.h"
 #include "twinpath/v1/runner.pb.h"
 
 namespace twinpath::inspect {
 namespace {
 
 constexpr char kProgram[] = "twinpath-inspect";
-constexpr int kFileInChild = 3;
+constexpr int kFirstFileInChild = 3;
+constexpr size_t kMaxSaidBytes = 400;
 
 // What a report says when the child gave none.
 v1::FileReport Incomplete(absl::string_view name, const std::string& why) {
@@ -27,49 +36,241 @@ v1::FileReport Incomplete(absl::string_view name, const std::string& why) {
   return report;
 }
 
-}  // namespace
+// Puts each carrier before its members; they come from the child the other way
+// round, since a carrier's counts are known in the end.
+class CarriersFirst {
+ public:
+  void Add(v1::FileReport report) {
+    Group group;
+    size_t from = groups_.size();
+    if (report.member_of().empty()) {
+      from = 0;
+    } else if (report.has_carrier()) {
+      while (from > 0 &&
+             groups_[from - 1].front().member_of() == report.name()) {
+        --from;
+      }
+    }
+    group.push_back(std::move(report));
+    for (size_t i = from; i < groups_.size(); ++i) {
+      std::move(groups_[i].begin(), groups_[i].end(),
+                std::back_inserter(group));
+    }
+    groups_.resize(from);
+    groups_.push_back(std::move(group));
+  }
+  std::vector<v1::FileReport> Take() {
+    std::vector<v1::FileReport> all;
+    for (Group& group : groups_) {
+      std::move(group.begin(), group.end(), std::back_inserter(all));
+    }
+    groups_.clear();
+    return all;
+  }
 
-absl::StatusOr<v1::FileReport> InspectInChild(const std::string& path,
-                                              absl::string_view name,
-                                              const InspectOptions& options) {
-  TWINPATH_ASSIGN_OR_RETURN(const UniqueFd file, OpenRegularFile(path));
+ private:
+  using Group = std::vector<v1::FileReport>;
+  std::vector<Group> groups_;
+};
+
+struct OpenFile {
+  size_t target = 0;
+  UniqueFd fd;
+};
+
+// What a child said about its batch.
+struct Answer {
+  // The reports of the first files, as many as were finished.
+  std::vector<std::vector<v1::FileReport>> finished;
+  // Why the next file was not. Empty: all were.
+  std::string why;
+};
+
+// Reads the child's stream.
+Answer ReadAnswer(absl::string_view bytes, absl::Span<const OpenFile> batch,
+                  absl::Span<const InspectTarget> targets) {
+  Answer answer;
+  google::protobuf::io::ArrayInputStream stream(bytes.data(),
+                                                static_cast<int>(bytes.size()));
+  CarriersFirst reports;
+  while (answer.finished.size() < batch.size()) {
+    v1::InspectResult result;
+    bool at_end = false;
+    if (!google::protobuf::util::ParseDelimitedFromZeroCopyStream(
+            &result, &stream, &at_end)) {
+      answer.why = at_end ? "the inspector's report is missing"
+                          : "the inspector's report cannot be read";
+      return answer;
+    }
+    const size_t file = answer.finished.size();
+    if (result.file() != file) {
+      answer.why =
+          "the inspector's report cannot be read: it is of another "
+          "file";
+      return answer;
+    }
+    const bool last = result.report().member_of().empty();
+    if (last && result.report().name() != targets[batch[file].target].name) {
+      answer.why = "the inspector's report cannot be read: it has another name";
+      return answer;
+    }
+    reports.Add(std::move(*result.mutable_report()));
+    if (last) answer.finished.push_back(reports.Take());
+  }
+  return answer;
+}
+
+absl::StatusOr<Answer> RunChild(absl::Span<const OpenFile> batch,
+                                absl::Span<const InspectTarget> targets,
+                                const InspectOptions& options,
+                                const UniqueFd& scratch) {
   TWINPATH_ASSIGN_OR_RETURN(const std::string program, FindCompanion(kProgram));
   v1::InspectRequest request;
-  request.set_name(std::string(name));
   request.set_kernels(options.kernels);
   request.set_digest(options.digest);
   request.set_image_digests(options.image_digests);
   request.set_max_image_bytes(options.max_image_bytes);
+  request.set_details(options.details);
+  request.set_demangle(options.demangle);
+  request.set_members(options.members);
+  request.set_scratch(scratch.valid());
 
   ProcessOptions process;
   process.argv = {program};
   process.environment = MinimalEnvironment();
   process.directory = "/";
+  int in_child = kFirstFileInChild;
+  for (const OpenFile& file : batch) {
+    request.add_names(targets[file.target].name);
+    process.descriptors.push_back({file.fd.get(), in_child++});
+  }
+  if (scratch.valid()) process.descriptors.push_back({scratch.get(), in_child});
   process.input = request.SerializeAsString();
-  process.descriptors = {{file.get(), kFileInChild}};
   process.head_bytes = kMaxChildOutputBytes;
   process.timeout = kChildTimeout;
-  TWINPATH_ASSIGN_OR_RETURN_CTX(ProcessResult result, RunProcess(process),
-                                absl::StrCat("inspecting ", path));
+  TWINPATH_ASSIGN_OR_RETURN_CTX(
+      const ProcessResult result, RunProcess(process),
+      absl::StrCat("inspecting ", targets[batch.front().target].path));
+  Answer answer = ReadAnswer(result.out.head, batch, targets);
+  if (answer.why.empty()) return answer;
   if (!result.succeeded()) {
-    std::string why =
-        absl::StrCat("the inspector ended with ", result.Describe());
+    answer.why = absl::StrCat("the inspector ended with ", result.Describe());
     const std::string said =
-        Printable(absl::string_view(result.err.head).substr(0, 400));
-    if (!said.empty()) absl::StrAppend(&why, ": ", said);
-    return Incomplete(name, why);
+        Printable(absl::string_view(result.err.head).substr(0, kMaxSaidBytes));
+    if (!said.empty()) absl::StrAppend(&answer.why, ": ", said);
+  } else if (!result.out.complete()) {
+    answer.why = absl::StrCat(
+        "the inspector's report of ", HumanBytes(result.out.total_bytes),
+        " is above the cap of ", HumanBytes(kMaxChildOutputBytes));
   }
-  if (!result.out.complete()) {
-    return Incomplete(name, absl::StrCat("the inspector's report of ",
-                                         HumanBytes(result.out.total_bytes),
-                                         " is above the cap of ",
-                                         HumanBytes(kMaxChildOutputBytes)));
+  return answer;
+}
+
+class Batches {
+ public:
+  Batches(absl::Span<const InspectTarget> targets,
+          const InspectOptions& options, const OnFile& on_file)
+      : targets_(targets), options_(options), on_file_(on_file) {
+    if (!options.members) return;
+    // Without it large members of carriers cannot be looked at, and the report
+    // says so.
+    absl::StatusOr<UniqueFd> scratch = OpenScratchFile();
+    if (scratch.ok()) scratch_ = *std::move(scratch);
   }
-  v1::FileReport report;
-  if (!report.ParseFromString(result.out.head)) {
-    return Incomplete(name, "the inspector's report cannot be read");
+
+  absl::Status Run() {
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      absl::StatusOr<UniqueFd> fd = OpenRegularFile(targets_[i].path);
+      if (!fd.ok()) {
+        TWINPATH_RETURN_IF_ERROR(Flush());
+        TWINPATH_RETURN_IF_ERROR(on_file_(fd.status(), i, {}));
+        continue;
+      }
+      struct stat status = {};
+      const uint64_t size = ::fstat(fd->get(), &status) == 0
+                                ? static_cast<uint64_t>(status.st_size)
+                                : kMaxBatchBytes;
+      if (!batch_.empty() &&
+          (batch_.size() == kMaxBatchFiles || bytes_ + size > kMaxBatchBytes)) {
+        TWINPATH_RETURN_IF_ERROR(Flush());
+      }
+      bytes_ += size;
+      batch_.push_back({i, *std::move(fd)});
+    }
+    return Flush();
   }
-  return report;
+
+ private:
+  // Inspects the batch. A file at which a child ends is tried once more alone.
+  absl::Status Flush() {
+    absl::Span<const OpenFile> left = batch_;
+    bool alone = false;
+    while (!left.empty()) {
+      const absl::Span<const OpenFile> now = alone ? left.subspan(0, 1) : left;
+      // Another child may have left something in it.
+      if (scratch_.valid() && ::ftruncate(scratch_.get(), 0) != 0) {
+        scratch_.Close();
+      }
+      TWINPATH_ASSIGN_OR_RETURN(Answer answer,
+                                RunChild(now, targets_, options_, scratch_));
+      size_t done = 0;
+      for (std::vector<v1::FileReport>& reports : answer.finished) {
+        TWINPATH_RETURN_IF_ERROR(
+            on_file_(absl::OkStatus(), now[done++].target, std::move(reports)));
+      }
+      if (now.size() == 1 && done == 0) {
+        const size_t target = now.front().target;
+        TWINPATH_RETURN_IF_ERROR(
+            on_file_(absl::OkStatus(), target,
+                     {Incomplete(targets_[target].name, answer.why)}));
+        done = 1;
+      }
+      alone = done < now.size();
+      left.remove_prefix(done);
+    }
+    batch_.clear();
+    bytes_ = 0;
+    return absl::OkStatus();
+  }
+
+  absl::Span<const InspectTarget> targets_;
+  const InspectOptions& options_;
+  const OnFile& on_file_;
+  UniqueFd scratch_;
+  std::vector<OpenFile> batch_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+absl::Status InspectFiles(absl::Span<const InspectTarget> targets,
+                          const InspectOptions& options,
+                          const OnFile& on_file) {
+  return Batches(targets, options, on_file).Run();
+}
+
+absl::StatusOr<std::vector<v1::FileReport>> InspectAllInChild(
+    const std::string& path, absl::string_view name,
+    const InspectOptions& options) {
+  std::vector<v1::FileReport> all;
+  TWINPATH_RETURN_IF_ERROR(
+      InspectFiles({{.path = path, .name = std::string(name)}}, options,
+                   [&](const absl::Status& opened, size_t,
+                       std::vector<v1::FileReport> reports) {
+                     all = std::move(reports);
+                     return opened;
+                   }));
+  return all;
+}
+
+absl::StatusOr<v1::FileReport> InspectInChild(const std::string& path,
+                                              absl::string_view name,
+                                              const InspectOptions& options) {
+  InspectOptions own = options;
+  own.members = false;
+  TWINPATH_ASSIGN_OR_RETURN(std::vector<v1::FileReport> all,
+                            InspectAllInChild(path, name, own));
+  return std::move(all.front());
 }
 
 absl::StatusOr<v1::ArtifactReport> InspectArtifact(
@@ -80,14 +281,23 @@ absl::StatusOr<v1::ArtifactReport> InspectArtifact(
   if (artifact.has_digest()) {
     *report.mutable_artifact_digest() = artifact.digest();
   }
+  std::vector<InspectTarget> targets;
   for (const v1::ArtifactFile& file : artifact.files()) {
     if (file.type() != v1::FILE_TYPE_REGULAR) continue;
-    TWINPATH_ASSIGN_OR_RETURN_CTX(const std::string path, path_of(file),
+    TWINPATH_ASSIGN_OR_RETURN_CTX(std::string path, path_of(file),
                                   Printable(file.name()));
-    TWINPATH_ASSIGN_OR_RETURN_CTX(*report.add_files(),
-                                  InspectInChild(path, file.name(), options),
-                                  Printable(file.name()));
+    targets.push_back({.path = std::move(path), .name = file.name()});
   }
+  TWINPATH_RETURN_IF_ERROR(InspectFiles(
+      targets, options,
+      [&](const absl::Status& opened, size_t target,
+          std::vector<v1::FileReport> reports) {
+        TWINPATH_RETURN_IF_ERROR_CTX(opened, Printable(targets[target].name));
+        for (v1::FileReport& file : reports) {
+          *report.add_files() = std::move(file);
+        }
+        return absl::OkStatus();
+      }));
   return report;
 }
 

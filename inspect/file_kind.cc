@@ -1,5 +1,8 @@
 #include "inspect/file_kind.h"
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/strings/match.h"
 #include "inspect/fatbin.h"
 #include "inspect/ptx.h"
@@ -12,29 +15,55 @@ struct Magic {
   absl::string_view bytes;
   absl::string_view name;
   bool plain_members;
+  CarrierReader reader;
 };
 
 // Archives and compressed files by the marks their formats define.
 constexpr size_t kTarMark = 257;
 const Magic kArchives[] = {
-    {0, "!<arch>\n", "ar archive", true},
-    {0, "!<thin>\n", "thin ar archive", false},
-    {0, "PK\x03\x04", "zip archive", false},
-    {0, "PK\x05\x06", "empty zip archive", false},
-    {0, "\x1f\x8b", "gzip file", false},
+    {0, "!<arch>\n", "ar archive", true, CarrierReader::kAr},
+    {0, "!<thin>\n", "thin ar archive", false, CarrierReader::kAr},
+    {0, "PK\x03\x04", "zip archive", false, CarrierReader::kArchive},
+    {0, "PK\x05\x06", "empty zip archive", false, CarrierReader::kArchive},
+    {0, "\x1f\x8b", "gzip file", false, CarrierReader::kArchive},
     {0,
      absl::string_view("\xfd"
                        "7zXZ\0",
                        6),
-     "xz file", false},
-    {0, "\x28\xb5\x2f\xfd", "zstd file", false},
-    {0, "\x04\x22\x4d\x18", "LZ4 file", false},
-    {0, "BZh", "bzip2 file", false},
-    {0, absl::string_view("7z\xbc\xaf\x27\x1c", 6), "7z archive", false},
-    {0, "\xed\xab\xee\xdb", "rpm package", false},
-    {0, "hsqs", "squashfs image", false},
-    {kTarMark, "ustar", "tar archive", true},
+     "xz file", false, CarrierReader::kArchive},
+    {0, "\x28\xb5\x2f\xfd", "zstd file", false, CarrierReader::kArchive},
+    {0, "\x04\x22\x4d\x18", "LZ4 file", false, CarrierReader::kArchive},
+    {0, "BZh", "bzip2 file", false, CarrierReader::kArchive},
+    {0, absl::string_view("7z\xbc\xaf\x27\x1c", 6), "7z archive", false,
+     CarrierReader::kNone},
+    {0, "\xed\xab\xee\xdb", "rpm package", false, CarrierReader::kNone},
+    {0, "hsqs", "squashfs image", false, CarrierReader::kNone},
+    {kTarMark, "ustar", "tar archive", true, CarrierReader::kArchive},
 };
+
+// A tar header from before there was a mark: the sum over its bytes, counted
+// with spaces in its own place, stands in it as octal digits.
+bool IsOldTar(absl::string_view head) {
+  constexpr size_t kHeader = 512;
+  constexpr size_t kSumAt = 148;
+  constexpr size_t kSumBytes = 8;
+  if (head.size() < kHeader || head[0] == '\0') return false;
+  uint32_t stated = 0;
+  size_t digits = 0;
+  for (const char c : head.substr(kSumAt, kSumBytes)) {
+    if (c == ' ' && digits == 0) continue;
+    if (c < '0' || c > '7') break;
+    stated = stated * 8 + static_cast<uint32_t>(c - '0');
+    ++digits;
+  }
+  if (digits < 4) return false;
+  uint32_t sum = 0;
+  for (size_t i = 0; i < kHeader; ++i) {
+    const bool in_sum = i >= kSumAt && i < kSumAt + kSumBytes;
+    sum += in_sum ? uint32_t{' '} : static_cast<unsigned char>(head[i]);
+  }
+  return sum == stated;
+}
 
 }  // namespace
 
@@ -64,14 +93,33 @@ ContentKind KindOfContent(absl::string_view head) {
     content.kind = v1::FILE_KIND_FATBIN;
     return content;
   }
+  // NVIDIA's container of LTO-IR.
+  if (absl::StartsWith(head, "\xED\x43\x4E\x7F")) {
+    content.kind = v1::FILE_KIND_LTO_IR;
+    return content;
+  }
+  // clang's offload bundle: magic and a version from 1 to 3.
+  if (head.size() >= 8 && absl::StartsWith(head, "\x10\xFF\x10\xAD") &&
+      head[4] >= 1 && head[4] <= 3 && head[5] == 0) {
+    content.kind = v1::FILE_KIND_OFFLOAD_BUNDLE;
+    return content;
+  }
   for (const Magic& magic : kArchives) {
     if (head.size() >= magic.at + magic.bytes.size() &&
         head.substr(magic.at, magic.bytes.size()) == magic.bytes) {
       content.kind = v1::FILE_KIND_ARCHIVE;
       content.archive = std::string(magic.name);
       content.plain_members = magic.plain_members;
+      content.reader = magic.reader;
       return content;
     }
+  }
+  if (IsOldTar(head)) {
+    content.kind = v1::FILE_KIND_ARCHIVE;
+    content.archive = "tar archive";
+    content.plain_members = true;
+    content.reader = CarrierReader::kArchive;
+    return content;
   }
   // A stored .ptx may end in NUL, as it does inside a fatbin.
   if (LooksLikePtx(head)) {

@@ -13,6 +13,16 @@ namespace twinpath::inspect {
 // First bytes that are looked at; a PTX file may start with a long comment.
 inline constexpr size_t kHeadBytes = 64 << 10;
 
+// What opens a carrier of other files.
+enum class CarrierReader {
+  // Nothing does.
+  kNone,
+  // ar.h
+  kAr,
+  // archive.h
+  kArchive,
+};
+
 struct ContentKind {
   // UNSPECIFIED for ELF: what kind of ELF file is for the ELF reader to say.
   v1::FileKind kind = v1::FILE_KIND_OTHER;
@@ -22,6 +32,8 @@ struct ContentKind {
   // Members of the archive lie in it as they are, so that the bytes of the
   // archive can be scanned for fatbins.
   bool plain_members = false;
+  // What opens it, where it is an archive.
+  CarrierReader reader = CarrierReader::kNone;
 };
 
 // `head`: the first kHeadBytes of the file, or all of it.

@@ -1,73 +1,109 @@
-// twinpath-inspect: reads one file for another program. The opened file is
-// descriptor 3, an InspectRequest comes on standard input, a FileReport goes to
-// standard output. Exit 0 with a report, 2 for a request that cannot be read or
-// a file that cannot be, with one line on standard error.
+// twinpath-inspect: reads files for another program. The opened files are
+// descriptors 3, 4, ..., and behind them, where the request says so, an empty
+// file for scratch space. An InspectRequest comes on standard input; a stream
+// of InspectResults goes to standard output, each behind its length, those of a
+// carrier's members before its own. Exit 0 when all were written, 2 for a
+// request that cannot be read, with one line on standard error.
 //
-// The process limits itself before it looks at the file: no new privileges, no
-// new files, bounded address space and processor time.
+// The process confines itself before it looks at a file; see confine.h.
 
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/util/delimited_message_util.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "base/exit_code.h"
+#include "base/file.h"
+#include "base/status.h"
 #include "base/text.h"
+#include "inspect/byte_source.h"
+#include "inspect/carrier.h"
+#include "inspect/confine.h"
 #include "inspect/inspect.h"
+#include "inspect/scratch.h"
 #include "twinpath/v1/report.pb.h"
 #include "twinpath/v1/runner.pb.h"
 
 namespace twinpath::inspect {
 namespace {
 
-constexpr int kFileDescriptor = 3;
-// Address space, not resident memory: thread stacks and allocator arenas are
-// reserved, not used.
-constexpr uint64_t kAddressSpaceBytes = uint64_t{2} << 30;
-constexpr uint64_t kCpuSeconds = 600;
-
-void Limit(int resource, uint64_t value) {
-  const struct rlimit limit = {value, value};
-  ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
-}
-
-void LimitSelf() {
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-// Sanitizers reserve terabytes of address space.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  Limit(RLIMIT_AS, kAddressSpaceBytes);
-#endif
-  Limit(RLIMIT_CPU, kCpuSeconds);
-  Limit(RLIMIT_CORE, 0);
-  // Nothing is written but standard output, which is a pipe.
-  Limit(RLIMIT_FSIZE, 0);
-}
+constexpr int kFirstFile = 3;
 
 int Complain(absl::string_view what) {
   std::fprintf(stderr, "twinpath-inspect: %s\n", Printable(what).c_str());
   return kExitUsage;
 }
 
+absl::Status Send(const v1::InspectResult& result) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    if (!google::protobuf::util::SerializeDelimitedToZeroCopyStream(result,
+                                                                    &stream)) {
+      return absl::InternalError("a report cannot be written");
+    }
+  }
+  return WriteAll(STDOUT_FILENO, bytes);
+}
+
+// Inspects file number `index` and sends its reports. An error is one of
+// sending; a file that cannot be read is a report.
+absl::Status Inspect(const v1::InspectRequest& request, uint32_t index,
+                     const InspectOptions& options, Scratch& scratch) {
+  v1::InspectResult result;
+  result.set_file(index);
+  absl::Status sent;
+  const OnReport on_report = [&](v1::FileReport report) {
+    *result.mutable_report() = std::move(report);
+    sent = Send(result);
+    return sent;
+  };
+  const std::string& name = request.names(static_cast<int>(index));
+  const absl::StatusOr<FileSource> source =
+      FileSource::Open(kFirstFile + static_cast<int>(index));
+  const absl::Status inspected =
+      source.ok() ? InspectFile(*source, name, options, scratch, on_report)
+                  : source.status();
+  if (inspected.ok() || !sent.ok()) return sent;
+  v1::FileReport unread;
+  unread.set_name(name);
+  v1::Reason& reason = *unread.add_problems();
+  reason.set_code("TP232");
+  reason.set_detail(absl::StrCat("it cannot be read: ", MessageOf(inspected)));
+  return on_report(std::move(unread));
+}
+
 int Main() {
-  LimitSelf();
   v1::InspectRequest request;
   if (!request.ParseFromFileDescriptor(STDIN_FILENO)) {
     return Complain("no InspectRequest on standard input");
   }
+  if (const absl::StatusOr<Confinement> confined = ConfineSelf(
+          {.file_bytes = request.scratch() ? kScratchFileBytes : 0});
+      !confined.ok()) {
+    return Complain(confined.status().message());
+  }
+  if (request.names_size() == 0) request.add_names(request.name());
   const InspectOptions options = {.kernels = request.kernels(),
                                   .digest = request.digest(),
                                   .image_digests = request.image_digests(),
-                                  .max_image_bytes = request.max_image_bytes()};
-  const absl::StatusOr<v1::FileReport> report =
-      InspectDescriptor(kFileDescriptor, request.name(), options);
-  if (!report.ok()) return Complain(report.status().message());
-  if (!report->SerializeToFileDescriptor(STDOUT_FILENO)) {
-    return Complain("the report cannot be written");
+                                  .max_image_bytes = request.max_image_bytes(),
+                                  .details = request.details(),
+                                  .demangle = request.demangle(),
+                                  .members = request.members()};
+  Scratch scratch(request.scratch() ? kFirstFile + request.names_size() : -1,
+                  kScratchFileBytes);
+  for (int i = 0; i < request.names_size(); ++i) {
+    const absl::Status sent =
+        Inspect(request, static_cast<uint32_t>(i), options, scratch);
+    if (!sent.ok()) return Complain(sent.message());
   }
   return kExitPass;
 }

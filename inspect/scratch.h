@@ -41,6 +41,8 @@ class Scratch {
 
  private:
   friend class ScratchSource;
+  absl::Status Append(absl::string_view piece);
+
   int fd_;
   uint64_t max_bytes_;
   uint64_t end_ = 0;
