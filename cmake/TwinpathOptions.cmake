@@ -16,6 +16,8 @@ set(TWINPATH_SANITIZE "" CACHE STRING
 option(TWINPATH_BUILD_TESTS "Build the tests" ON)
 option(TWINPATH_KERNELS "Build kernels/ where nvcc is found" ON)
 
+option(TWINPATH_FUZZ "Build the libFuzzer targets of tests/fuzz (clang)" OFF)
+
 # A subset builds faster while one folder is worked on.
 set(TWINPATH_FOLDERS
     proto base inspect compat verdict trust runner agent coordinator cli
@@ -44,6 +46,19 @@ endif()
 if(TWINPATH_SANITIZE)
   # GCC's sanitizers produce false "maybe uninitialized" findings.
   add_compile_options(-Wno-maybe-uninitialized)
+endif()
+
+if(TWINPATH_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "TWINPATH_FUZZ needs clang (preset fuzz)")
+  endif()
+  # vptr wants type information of libraries that were built without it.
+  # Warnings are the business of the ordinary build.
+  set(_fuzz_flags -fsanitize=fuzzer-no-link,address,undefined
+      -fno-sanitize=vptr,function -fno-sanitize-recover=undefined
+      -fno-omit-frame-pointer)
+  add_compile_options(${_fuzz_flags} -w)
+  add_link_options(-fsanitize=address,undefined -fno-sanitize=vptr,function)
 endif()
 
 # No path of the building machine in a binary.

@@ -50,7 +50,8 @@ constexpr std::array<bool, 256> kStops = StopTable();
 class Lexer {
  public:
   explicit Lexer(absl::string_view text) : at_(text.data()) {
-    const void* nul = std::memchr(text.data(), 0, text.size());
+    const void* nul =
+        text.empty() ? nullptr : std::memchr(text.data(), 0, text.size());
     end_ = nul != nullptr ? static_cast<const char*>(nul)
                           : text.data() + text.size();
   }

@@ -1,0 +1,172 @@
+// Writes the seeds of the fuzz targets: make_seeds FOLDER (tests/fuzz/seeds).
+// Small files that reach every branch of the readers, made by the builders of
+// the tests of inspect. Run again when a builder or a format is added; the
+// files are kept in the tree so that every build replays the same ones.
+
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/file.h"
+#include "tests/inspect/elf_builder.h"
+#include "tests/inspect/fatbin_builder.h"
+
+namespace twinpath::inspect {
+namespace {
+
+class Folder {
+ public:
+  explicit Folder(std::string path) : path_(std::move(path)) {
+    ::mkdir(path_.c_str(), 0755);
+  }
+  void Add(absl::string_view target, absl::string_view name,
+           absl::string_view bytes) {
+    const std::string folder = JoinPath(path_, target);
+    ::mkdir(folder.c_str(), 0755);
+    const absl::Status status =
+        WriteFileAtomic(JoinPath(folder, name), bytes, 0644);
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s\n", status.ToString().c_str());
+      failed_ = true;
+    }
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  std::string path_;
+  bool failed_ = false;
+};
+
+std::vector<std::pair<std::string, std::string>> Fatbins() {
+  EntrySpec lto;
+  lto.kind = 8;
+  lto.payload = "scrambled";
+  lto.compression = v1::COMPRESSION_OPAQUE;
+  EntrySpec future;
+  future.kind = 0x80;
+  future.payload = "????????";
+  future.extra_flags = uint64_t{1} << 40;
+  EntrySpec cut = SassEntry({.sm = 100});
+  cut.claimed_payload_bytes = ~uint64_t{0};
+  EntrySpec large = SassEntry({.sm = 100}, v1::COMPRESSION_ZSTD);
+  large.claimed_expanded_bytes = uint64_t{1} << 29;
+  EntrySpec named = SassEntry({.sm = 120, .suffix = 'a'});
+  named.name = "kernel.cu";
+  return {
+      {"sass", BuildFatbin({SassEntry({.sm = 90})})},
+      {"zstd", BuildFatbin({SassEntry({.sm = 90}, v1::COMPRESSION_ZSTD),
+                            PtxEntry({}, v1::COMPRESSION_ZSTD)})},
+      {"lz4", BuildFatbin({SassEntry({.sm = 70, .abi = 7, .toolkit = 110},
+                                     v1::COMPRESSION_LZ4_BLOCK),
+                           PtxEntry({}, v1::COMPRESSION_LZ4_FRAME)})},
+      {"zlib", BuildFatbin({SassEntry({.sm = 90}, v1::COMPRESSION_ZLIB)})},
+      {"relocatable", BuildFatbin({SassEntry({.sm = 90, .relocatable = true}),
+                                   PtxEntry({.target = "sm_90a"})})},
+      {"odd", BuildFatbin({lto, future, named})},
+      {"cut", BuildFatbin({SassEntry({.sm = 80}), cut})},
+      {"lie", BuildFatbin({large, PtxEntry({})})},
+      {"empty", BuildFatbin({})},
+      {"two", BuildFatbin({}) + BuildFatbin({PtxEntry({})})},
+  };
+}
+
+std::vector<std::pair<std::string, std::string>> Cubins() {
+  return {
+      {"abi8",
+       BuildCubin({.sm = 90,
+                   .suffix = 'a',
+                   .options = "-arch sm_90a -m 64",
+                   .kernels = {{.name = "_Z1av", .shared = 4096},
+                               {.name = "_Z1bv", .max_threads = 256}}})},
+      {"abi7", BuildCubin({.sm = 70, .abi = 7, .toolkit = 110})},
+      {"relocatable", BuildCubin({.relocatable = true})},
+      {"family", BuildCubin({.sm = 120, .options = "-arch sm_120f"})},
+      {"none", BuildCubin({.kernels = {}})},
+  };
+}
+
+std::vector<std::pair<std::string, std::string>> Texts() {
+  return {
+      {"plain", BuildPtx({})},
+      {"many", BuildPtx({.target = "sm_121a", .kernels = {"a", "b", "c"}})},
+      {"directives",
+       ".version 3.2.target sm_35, texmode_unified, debug\n.address_size 64\n"
+       ".func (.reg .b32 r) f(.reg .b32 x) { ret; }\n"
+       ".extern .entry later(.param .u64 p);\n"
+       ".visible .entry k(.param .u64 p)\n.maxntid 16, 4, 2\n.minnctapersm 2\n"
+       ".pragma \"nounroll;\";\n{ { // }\n /* } */ .loc 1 2 3; } "
+       "\"}\\\"\" }\n.entry last .reqntid 1 { ret; }\n"},
+      {"comment", "/* .version 1.0 */ // x\n.version 9.0\n.target sm_100f\n"},
+  };
+}
+
+std::vector<std::pair<std::string, std::string>> Elfs() {
+  const std::string small = BuildFatbin({PtxEntry({}, v1::COMPRESSION_ZSTD)});
+  return {
+      {"shared", BuildElf({.fatbins = {small},
+                           .soname = "libx.so.1",
+                           .needed = {"libc.so.6", "libcudart.so.13"},
+                           .runpath = "$ORIGIN/../lib"})},
+      {"program", BuildElf({.type = 2,
+                            .fatbins = {small, small},
+                            .pointers_in_rela = false,
+                            .rpath = "/opt/lib",
+                            .interpreter = "/lib64/ld-linux-x86-64.so.2"})},
+      {"object", BuildElf({.type = 1, .relocatable_fatbins = {small}})},
+      {"aarch64", BuildElf({.pie = true, .machine = 183, .fatbins = {small}})},
+      {"stripped", BuildElf({.fatbins = {small}, .without_sections = true})},
+      {"beside", BuildElf({.fatbins = {small}, .pointer_error = 8})},
+  };
+}
+
+// First byte: codec; next two: expanded size.
+std::string CodecInput(char codec, v1::Compression compression) {
+  const std::string plain = BuildPtx({.kernels = {"a", "b", "c"}});
+  std::string input(1, codec);
+  Append(input, static_cast<uint16_t>(plain.size()));
+  return input + Pack(plain, compression);
+}
+
+int Main(const std::string& path) {
+  Folder folder(path);
+  for (const auto& [name, bytes] : Fatbins()) {
+    folder.Add("fatbin", name, bytes);
+    folder.Add("file", absl::StrCat("fatbin-", name), bytes);
+  }
+  for (const auto& [name, bytes] : Cubins()) {
+    folder.Add("cubin", name, bytes);
+    folder.Add("file", absl::StrCat("cubin-", name), bytes);
+  }
+  for (const auto& [name, bytes] : Texts()) {
+    folder.Add("ptx", name, bytes);
+    folder.Add("file", absl::StrCat("ptx-", name), bytes);
+  }
+  for (const auto& [name, bytes] : Elfs()) {
+    folder.Add("elf", name, bytes);
+    folder.Add("file", absl::StrCat("elf-", name), bytes);
+  }
+  folder.Add("file", "upx",
+             BuildElf({.data = "UPX!", .without_sections = true}));
+  folder.Add("file", "script", "#!/bin/sh\nexit\n");
+  folder.Add("codec", "none", CodecInput(0, v1::COMPRESSION_NONE));
+  folder.Add("codec", "zlib", CodecInput(1, v1::COMPRESSION_ZLIB));
+  folder.Add("codec", "lz4-block", CodecInput(2, v1::COMPRESSION_LZ4_BLOCK));
+  folder.Add("codec", "lz4-frame", CodecInput(3, v1::COMPRESSION_LZ4_FRAME));
+  folder.Add("codec", "zstd", CodecInput(4, v1::COMPRESSION_ZSTD));
+  return folder.failed() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace twinpath::inspect
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_seeds FOLDER\n");
+    return 2;
+  }
+  return twinpath::inspect::Main(argv[1]);
+}

@@ -1,0 +1,181 @@
+#include "tests/fuzz/targets.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "inspect/byte_source.h"
+#include "inspect/codec.h"
+#include "inspect/cubin.h"
+#include "inspect/dynamic.h"
+#include "inspect/elf_view.h"
+#include "inspect/fatbin.h"
+#include "inspect/inspect.h"
+#include "inspect/ptx.h"
+#include "inspect/report_budget.h"
+#include "inspect/runtime.h"
+#include "inspect/scan.h"
+#include "inspect/wrapper.h"
+#include "twinpath/v1/report.pb.h"
+
+namespace twinpath::fuzz {
+namespace {
+
+using inspect::ByteSource;
+using inspect::MemorySource;
+
+// Whether `part` lies in `whole`, or is empty.
+bool Inside(absl::string_view part, absl::string_view whole) {
+  const std::less_equal<const char*> le;
+  return part.empty() ||
+         (le(whole.data(), part.data()) &&
+          le(part.data() + part.size(), whole.data() + whole.size()));
+}
+
+// A caller in another process gets the report only if it can be parsed again:
+// names are UTF-8 where the schema says so, whatever the file holds.
+void CheckReport(const v1::FileReport& report) {
+  std::string wire;
+  Require(report.SerializeToString(&wire), "the report can be written");
+  v1::FileReport again;
+  Require(again.ParseFromString(wire), "the report can be read");
+  Require(wire.size() <= inspect::kMaxReportBytes, "the report has a cap");
+}
+
+// Any file, from its first bytes to the last image.
+void File(absl::string_view bytes) {
+  const inspect::InspectOptions options = {
+      .digest = false, .image_digests = true, .max_image_bytes = 16 << 20};
+  const MemorySource source(bytes);
+  inspect::ReportBudget budget(inspect::kMaxReportBytes);
+  v1::FileReport report;
+  Require(inspect::InspectSource(source, options, budget, report).ok(),
+          "odd content is no error");
+  CheckReport(report);
+}
+
+void Fatbin(absl::string_view bytes) {
+  const MemorySource source(bytes);
+  uint64_t end_of_last = 0;
+  const absl::Status status = inspect::ScanForFatbins(
+      source, {{0, bytes.size(), false}},
+      [&](const inspect::FatbinWalk& walk) {
+        Require(walk.offset >= end_of_last || end_of_last == 0,
+                "fatbins come in order");
+        Require(walk.offset < bytes.size(), "a fatbin starts in the file");
+        if (walk.state == inspect::FatbinState::kSound) {
+          Require(walk.offset + walk.size <= bytes.size(),
+                  "a sound fatbin ends in the file");
+          for (const inspect::FatbinEntry& entry : walk.entries) {
+            Require(entry.payload_offset() + entry.payload_bytes <=
+                        walk.offset + walk.size,
+                    "a sound entry ends in its fatbin");
+          }
+        }
+        end_of_last = walk.offset + 1;
+        return true;
+      },
+      nullptr);
+  Require(status.ok() || absl::IsResourceExhausted(status),
+          "a scan of memory ends well");
+}
+
+void Cubin(absl::string_view bytes) {
+  const MemorySource source(bytes);
+  (void)inspect::LooksLikeCubin(bytes);
+  for (const bool kernels : {false, true}) {
+    const absl::StatusOr<inspect::Cubin> cubin =
+        inspect::ReadCubin(source, kernels);
+    if (cubin.ok()) Require(kernels || cubin->kernels.empty(), "asked only");
+  }
+}
+
+void Ptx(absl::string_view bytes) {
+  (void)inspect::LooksLikePtx(bytes);
+  const inspect::PtxModule head = inspect::ParsePtx(bytes, true);
+  const inspect::PtxModule whole = inspect::ParsePtx(bytes);
+  Require(head.kernels.empty() || whole.kernels.size() >= head.kernels.size(),
+          "the head holds no more than the whole");
+  for (const inspect::PtxKernel& kernel : whole.kernels) {
+    Require(Inside(kernel.name, bytes), "names point into the text");
+  }
+}
+
+void Elf(absl::string_view bytes) {
+  const MemorySource source(bytes);
+  const absl::StatusOr<inspect::ElfView> elf = inspect::ElfView::Open(source);
+  if (!elf.ok()) return;
+  (void)elf->Damage(bytes.size());
+  (void)elf->FindSection(".nv_fatbin");
+  (void)elf->SectionAtOffset(bytes.size() / 2);
+  (void)elf->OffsetOfAddress(0x400000);
+  uint64_t at = 0;
+  for (const inspect::ScanRange& range :
+       inspect::ScanRanges(*elf, bytes.size())) {
+    Require(range.begin >= at && range.begin < range.end &&
+                range.end <= bytes.size(),
+            "ranges to scan are sorted, apart and inside");
+    at = range.end;
+  }
+  (void)inspect::ReadDynamic(source, *elf);
+  (void)inspect::ReadInterpreter(source, *elf);
+  (void)inspect::FindWrappers(source, *elf, {0x200, 0x1000});
+}
+
+// First byte: codec; next two: expanded size; rest: payload.
+void Codec(absl::string_view bytes) {
+  constexpr v1::Compression kCodecs[] = {
+      v1::COMPRESSION_NONE,      v1::COMPRESSION_ZLIB,
+      v1::COMPRESSION_LZ4_BLOCK, v1::COMPRESSION_LZ4_FRAME,
+      v1::COMPRESSION_ZSTD,      v1::COMPRESSION_OPAQUE};
+  if (bytes.size() < 3) return;
+  const v1::Compression codec =
+      kCodecs[static_cast<uint8_t>(bytes[0]) % std::size(kCodecs)];
+  const uint64_t expanded = static_cast<uint64_t>(
+      static_cast<uint8_t>(bytes[1]) | static_cast<uint8_t>(bytes[2]) << 8);
+  const absl::string_view stored = bytes.substr(3);
+  static inspect::Decoder& decoder = *new inspect::Decoder;
+  inspect::Buffer out;
+  const bool decodes = decoder.DecodeAll(codec, stored, expanded, out).ok();
+  if (decodes) Require(out.view().size() == expanded, "decoded to its size");
+  const absl::StatusOr<std::string> prefix =
+      decoder.DecodePrefix(codec, stored, 128);
+  if (prefix.ok()) Require(prefix->size() <= 128, "a prefix is no longer");
+
+  const MemorySource source(stored);
+  const absl::StatusOr<std::unique_ptr<inspect::DecodingSource>> stream =
+      inspect::DecodingSource::Open(codec, source, expanded);
+  if (!stream.ok()) return;
+  const absl::StatusOr<std::string> streamed =
+      inspect::ReadBytes(**stream, 0, expanded, expanded);
+  // The stream may not have looked behind the last byte asked for.
+  if (decodes) {
+    Require(streamed.ok() && *streamed == out.view(),
+            "streamed and whole are the same");
+  }
+}
+
+}  // namespace
+
+void Require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::abort();
+}
+
+const std::vector<Target>& Targets() {
+  static const auto* const targets = new std::vector<Target>{
+      {"file", File}, {"fatbin", Fatbin}, {"cubin", Cubin},
+      {"ptx", Ptx},   {"elf", Elf},       {"codec", Codec},
+  };
+  return *targets;
+}
+
+}  // namespace twinpath::fuzz
