@@ -1,0 +1,84 @@
+// Images of containers: an OCI image layout (oci-layout, index.json, blobs/) or
+// what `docker save` writes (manifest.json), as files by their paths in it,
+// whatever they come from. Finds the images, verifies what is named by its
+// digest, and says which files are in an image in the end.
+//
+// Layers are walked from the top to the lowest, so that a file which a later
+// layer replaces or removes is never unpacked. Rules: OCI image-spec,
+// image-layout.md, image-index.md, manifest.md, layer.md.
+//
+// How it meets the rest: carrier.cc collects the files of a tar whose first
+// member's name MayBeOciPath, asks LooksLikeOci, and calls WalkOci with hooks
+// that inspect members; twinpath-inspect does the same for a folder's opened
+// files (InspectRequest.oci_layout). Not thread-safe; no state between calls.
+
+#ifndef TWINPATH_INSPECT_OCI_H_
+#define TWINPATH_INSPECT_OCI_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "inspect/archive.h"
+#include "inspect/byte_source.h"
+#include "twinpath/v1/report.pb.h"
+
+namespace twinpath::inspect {
+
+// The files of a layout by their paths in it. The bytes are the caller's and
+// must outlive the call.
+using OciFiles = std::map<std::string, const ByteSource*>;
+
+// Most bytes of one index, manifest or configuration, and most levels of
+// nesting in it.
+inline constexpr uint64_t kMaxOciJsonBytes = uint64_t{4} << 20;
+inline constexpr size_t kMaxOciJsonDepth = 64;
+// Most images of a layout, layers of an image, and documents read of a layout.
+inline constexpr size_t kMaxOciImages = 64;
+inline constexpr size_t kMaxOciLayers = 1024;
+inline constexpr size_t kMaxOciDocuments = 1024;
+// Most names of files and folders that are remembered of an image.
+inline constexpr size_t kMaxOciNames = 2'000'000;
+
+// Whether a layout may hold a file at `path`. Tells, by its first member, a tar
+// that need not be looked at further.
+bool MayBeOciPath(absl::string_view path);
+
+// Whether files with these paths are a layout: every one may be in one, and
+// there is an index.json or a manifest.json.
+bool LooksLikeOci(const std::vector<std::string>& paths);
+
+// Makes "usr/lib/x" of "./usr//lib/x" and "/usr/bin/../lib/x"; what leads out
+// of the root stays in it.
+std::string CleanOciPath(absl::string_view path);
+
+// What WalkOci tells.
+struct OciHooks {
+  // A problem of the carrier: TP232 or TP233.
+  std::function<void(absl::string_view code, const std::string& detail)>
+      problem;
+  // An image's configuration, JSON; once an image.
+  std::function<void(absl::string_view json)> config;
+  // A regular file of the layer that `layer` reads, at its turn. `path` is the
+  // one in the image, with "PLATFORM:" before it where the layout holds several
+  // images. `visible`: it is there in the end, to be inspected; otherwise to be
+  // counted only. An error ends the walk.
+  std::function<absl::Status(ArchiveReader& layer, const ArchiveMember& member,
+                             const std::string& path, bool visible)>
+      member;
+};
+
+// Reads a layout and walks its images. Adds to facts.layers, lowest first,
+// image after image; nothing else of `facts` is touched. Odd content is a
+// problem; returns errors of the hooks and of reading.
+absl::Status WalkOci(const OciFiles& files, const OciHooks& hooks,
+                     v1::CarrierFacts& facts);
+
+}  // namespace twinpath::inspect
+
+#endif  // TWINPATH_INSPECT_OCI_H_
