@@ -1,6 +1,7 @@
 #include "inspect/inspect.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -11,10 +12,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/digest.h"
 #include "base/status.h"
+#include "inspect/bare.h"
 #include "inspect/byte_source.h"
 #include "inspect/cubin.h"
 #include "inspect/dynamic.h"
@@ -22,6 +26,8 @@
 #include "inspect/fatbin.h"
 #include "inspect/file_kind.h"
 #include "inspect/image.h"
+#include "inspect/offload.h"
+#include "inspect/ptx.h"
 #include "inspect/report_budget.h"
 #include "inspect/runtime.h"
 #include "inspect/scan.h"
@@ -39,6 +45,13 @@ constexpr uint64_t kTailBytes = 4096;
 // tells the linking toolkit; it is read in list mode too, where it is small.
 constexpr uint64_t kStubBytes = 64 << 10;
 constexpr size_t kMaxProblems = 200;
+// Most entries of a fatbin inside an offload bundle; compilers write a dozen.
+constexpr uint64_t kMaxBundleEntries = 4096;
+// Enough to see what an offload bundle's entry is.
+constexpr uint64_t kEntryHead = 4096;
+// LLVM bitcode, raw and wrapped, and NVIDIA's container of it.
+constexpr char kBitcodeMark[] = "BC\xC0\xDE";
+constexpr char kLtoIrMark[] = "\xED\x43\x4E\x7F";
 
 bool IsRelocatable(const v1::Image& image) {
   return image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS ||
@@ -47,6 +60,27 @@ bool IsRelocatable(const v1::Image& image) {
 bool IsFinal(const v1::Image& image) {
   return image.kind() == v1::IMAGE_KIND_SASS ||
          image.kind() == v1::IMAGE_KIND_PTX;
+}
+
+// What an architecture's name says, "sm_90a"; 0 if it is none.
+struct ParsedTarget {
+  uint32_t number = 0;
+  v1::TargetSuffix suffix = v1::TARGET_SUFFIX_NONE;
+};
+
+ParsedTarget TargetOfArch(absl::string_view arch) {
+  ParsedTarget target;
+  if (!absl::ConsumePrefix(&arch, "sm_") &&
+      !absl::ConsumePrefix(&arch, "compute_")) {
+    return target;
+  }
+  if (absl::ConsumeSuffix(&arch, "a")) {
+    target.suffix = v1::TARGET_SUFFIX_ARCH;
+  } else if (absl::ConsumeSuffix(&arch, "f")) {
+    target.suffix = v1::TARGET_SUFFIX_FAMILY;
+  }
+  if (!absl::SimpleAtoi(arch, &target.number)) target = {};
+  return target;
 }
 
 class Inspection {
@@ -69,7 +103,10 @@ class Inspection {
         TWINPATH_RETURN_IF_ERROR(Scan(whole, nullptr, false));
         break;
       case v1::FILE_KIND_PTX:
-        BarePtx();
+        WholeFile(kEntryPtx);
+        break;
+      case v1::FILE_KIND_LTO_IR:
+        WholeFile(kEntryLtoIr);
         break;
       case v1::FILE_KIND_ARCHIVE:
         Problem("TP232", absl::StrCat("a ", content.archive,
@@ -186,21 +223,30 @@ class Inspection {
   // Finds the fatbins of the ranges and puts them into the report.
   absl::Status Scan(const std::vector<ScanRange>& ranges, const ElfView* elf,
                     bool look_for_cudart) {
-    std::function<void(uint64_t, absl::string_view)> on_window;
+    WindowSink on_window;
     if (look_for_cudart) {
-      on_window = [this](uint64_t, absl::string_view bytes) {
-        if (static_cudart_) return;
-        static_cudart_ = ::memmem(bytes.data(), bytes.size(), kCudartText,
-                                  sizeof(kCudartText) - 1) != nullptr;
+      on_window = [this](absl::string_view bytes) {
+        if (static_cudart_.load(std::memory_order_relaxed)) return;
+        if (::memmem(bytes.data(), bytes.size(), kCudartText,
+                     sizeof(kCudartText) - 1) != nullptr) {
+          static_cudart_.store(true, std::memory_order_relaxed);
+        }
       };
     }
-    const absl::Status status = ScanForFatbins(
+    absl::Status nested;
+    const absl::Status scanned = ScanForCode(
         source_, ranges,
-        [this, elf](const FatbinWalk& walk) { return AddFatbin(walk, elf); },
+        [&](const Finding& finding) {
+          if (finding.fatbin) return AddFatbin(*finding.fatbin, elf);
+          if (finding.bare) return AddBareImage(*finding.bare, elf);
+          nested = AddBundle(*finding.bundle, elf);
+          return nested.ok() && scan_complete_;
+        },
         on_window);
+    const absl::Status& status = nested.ok() ? scanned : nested;
     if (absl::IsResourceExhausted(status) || absl::IsDataLoss(status)) {
       scan_complete_ = false;
-      Problem("TP232", absl::StrCat("the search for fatbins ended early: ",
+      Problem("TP232", absl::StrCat("the search for device code ended early: ",
                                     status.message()));
       return absl::OkStatus();
     }
@@ -214,26 +260,11 @@ class Inspection {
       cost +=
           ReportBudget::kImageCost + entry.name.size() + entry.options.size();
     }
-    const ElfSection* const section =
-        elf != nullptr ? elf->SectionAtOffset(walk.offset) : nullptr;
-    const absl::string_view label =
-        section != nullptr ? section->name.substr(0, 128) : "";
-    if (!budget_.Take(cost + label.size())) {
-      scan_complete_ = false;
-      Problem("TP232", absl::StrCat("the report has reached its cap at the "
-                                    "fatbin at offset ",
-                                    walk.offset,
-                                    "; it and what lies behind are left out"));
-      return false;
-    }
-    v1::Fatbin& fatbin = *report_.add_fatbins();
-    fatbin.set_index(static_cast<uint32_t>(report_.fatbins_size() - 1));
-    fatbin.set_offset(walk.offset);
+    const absl::string_view label = LabelAt(walk.offset, elf);
+    v1::Fatbin* const added = StartFatbin(walk.offset, label, cost);
+    if (added == nullptr) return false;
+    v1::Fatbin& fatbin = *added;
     fatbin.set_size_bytes(walk.size);
-    for (const char c : label) {
-      // A proto string has to be UTF-8.
-      fatbin.mutable_section()->push_back(c >= ' ' && c <= '~' ? c : '?');
-    }
     fatbin.set_relocatable_section(label == kRelocatableSection);
     if (walk.state == FatbinState::kDamaged) {
       fatbin.set_damaged(true);
@@ -241,6 +272,8 @@ class Inspection {
       Problem("TP229", absl::StrCat("fatbin at offset ", walk.offset, ": ",
                                     walk.problem));
     }
+    const bool first_final = label == kFinalSection && !seen_final_;
+    seen_final_ |= first_final;
     const bool label_tells =
         label == kFinalSection || label == kRelocatableSection;
     for (const FatbinEntry& entry : walk.entries) {
@@ -251,8 +284,7 @@ class Inspection {
       if (options_.kernels || options_.image_digests) {
         payloads_.push_back(payload);
       } else if (image.kind_number() == kEntryElf) {
-        payload.notes = label == kFinalSection && fatbin.index() == 0 &&
-                        image.expanded_bytes() <= kStubBytes;
+        payload.notes = first_final && image.expanded_bytes() <= kStubBytes;
         payload.peek = !payload.notes;
         if (payload.notes || !label_tells ||
             image.compression() == v1::COMPRESSION_NONE) {
@@ -263,46 +295,146 @@ class Inspection {
     return true;
   }
 
-  v1::Image& AddBare() {
+  // The section that holds `offset`, as a label; "" if none is known.
+  static absl::string_view LabelAt(uint64_t offset, const ElfView* elf) {
+    const ElfSection* const section =
+        elf != nullptr ? elf->SectionAtOffset(offset) : nullptr;
+    return section != nullptr ? section->name.substr(0, 128) : "";
+  }
+
+  // Starts a fatbin's message; nullptr when the report is full.
+  v1::Fatbin* StartFatbin(uint64_t offset, absl::string_view label,
+                          uint64_t cost) {
+    if (!budget_.Take(cost + label.size())) {
+      scan_complete_ = false;
+      Problem("TP232",
+              absl::StrCat("the report has reached its cap at the "
+                           "device code at offset ",
+                           offset, "; it and what lies behind are left out"));
+      return nullptr;
+    }
     v1::Fatbin& fatbin = *report_.add_fatbins();
-    fatbin.set_bare(true);
-    fatbin.set_size_bytes(source_.size());
-    v1::Image& image = *fatbin.add_images();
+    fatbin.set_index(static_cast<uint32_t>(report_.fatbins_size() - 1));
+    fatbin.set_offset(offset);
+    for (const char c : label) {
+      // A proto string has to be UTF-8.
+      fatbin.mutable_section()->push_back(c >= ' ' && c <= '~' ? c : '?');
+    }
+    return &fatbin;
+  }
+
+  // Returns false when the report is full. A target of 0 is not known yet.
+  bool AddBareImage(const BareImage& bare, const ElfView* elf,
+                    ParsedTarget target = {}, bool foreign = false) {
+    v1::Fatbin* const fatbin =
+        StartFatbin(bare.offset, LabelAt(bare.offset, elf),
+                    ReportBudget::kFatbinCost + ReportBudget::kImageCost +
+                        bare.name.size() + bare.problem.size());
+    if (fatbin == nullptr) return false;
+    fatbin->set_bare(true);
+    fatbin->set_size_bytes(bare.stored);
+    if (foreign) fatbin->set_registration(v1::REGISTRATION_LEFT_OVER);
+    v1::Image& image = *fatbin->add_images();
     image.set_index(image_count_++);
-    image.set_stored_bytes(source_.size());
-    image.set_expanded_bytes(source_.size());
-    image.set_compression(v1::COMPRESSION_NONE);
-    return image;
+    image.set_kind(bare.kind == kEntryElf     ? v1::IMAGE_KIND_SASS
+                   : bare.kind == kEntryPtx   ? v1::IMAGE_KIND_PTX
+                   : bare.kind == kEntryLtoIr ? v1::IMAGE_KIND_LTO_IR
+                                              : v1::IMAGE_KIND_OTHER);
+    image.set_kind_number(bare.kind);
+    image.set_offset(bare.offset);
+    image.set_stored_bytes(bare.stored);
+    image.set_expanded_bytes(bare.expanded);
+    image.set_compression(bare.compression);
+    if (target.number != 0) {
+      image.mutable_target()->set_number(target.number);
+      image.mutable_target()->set_suffix(target.suffix);
+    }
+    if (!bare.name.empty()) image.set_name(bare.name);
+    if (!bare.problem.empty()) image.set_problem(bare.problem);
+    payloads_.push_back({.image = &image,
+                         .offset = bare.offset,
+                         .stored = bare.stored,
+                         .expanded = bare.expanded});
+    return true;
+  }
+
+  // The entries of an offload bundle, each by its own kind.
+  absl::Status AddBundle(const OffloadBundle& bundle, const ElfView* elf) {
+    if (!bundle.problem.empty()) {
+      Problem("TP232", absl::StrCat("the offload bundle at offset ",
+                                    bundle.offset, ": ", bundle.problem));
+    }
+    for (const OffloadEntry& entry : bundle.entries) {
+      if (!scan_complete_) break;
+      TWINPATH_RETURN_IF_ERROR(AddBundleEntry(entry, elf));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddBundleEntry(const OffloadEntry& entry, const ElfView* elf) {
+    BareImage bare;
+    bare.offset = entry.offset;
+    bare.stored = entry.size;
+    bare.expanded = entry.size;
+    bare.name = entry.Describe();
+    if (!entry.for_nvidia()) {
+      bare.problem = absl::StrCat(bare.name, ": no code for NVIDIA's GPUs");
+      AddBareImage(bare, elf, {}, true);
+      return absl::OkStatus();
+    }
+    if (entry.image == OffloadImage::kFatbinary) {
+      TWINPATH_ASSIGN_OR_RETURN(
+          const FatbinWalk walk,
+          WalkFatbin(source_, entry.offset, entry.offset + entry.size,
+                     kMaxBundleEntries));
+      if (walk.state != FatbinState::kNone) {
+        AddFatbin(walk, elf);
+        return absl::OkStatus();
+      }
+    }
+    // What it is shows its beginning, not what the bundle calls it.
+    TWINPATH_ASSIGN_OR_RETURN(
+        std::string head,
+        ReadUpTo(source_, entry.offset, std::min(entry.size, kEntryHead)));
+    if (LooksLikeCubin(head)) {
+      bare.kind = kEntryElf;
+    } else if (LooksLikePtx(head)) {
+      bare.kind = kEntryPtx;
+    } else if (entry.image == OffloadImage::kBitcode ||
+               absl::StartsWith(head, kBitcodeMark) ||
+               absl::StartsWith(head, kLtoIrMark)) {
+      bare.kind = kEntryLtoIr;
+    } else {
+      bare.problem =
+          absl::StrCat(bare.name, ": its beginning is of no known kind");
+    }
+    AddBareImage(bare, elf, TargetOfArch(entry.arch));
+    return absl::OkStatus();
+  }
+
+  // A file that is one image, whatever its length.
+  void WholeFile(uint16_t kind) {
+    AddBareImage({.offset = 0,
+                  .stored = source_.size(),
+                  .expanded = source_.size(),
+                  .kind = kind},
+                 nullptr);
   }
 
   // A file that is one cubin. Its header is always read: nothing else tells
   // the target.
   void BareCubin(const ElfView& elf) {
     report_.set_kind(v1::FILE_KIND_CUBIN);
-    v1::Image& image = AddBare();
-    image.set_kind(v1::IMAGE_KIND_SASS);
-    image.set_kind_number(kEntryElf);
     if (const std::string& damage = elf.section_problem(); !damage.empty()) {
       Problem("TP233", damage);
     }
-    payloads_.push_back({.image = &image,
-                         .stored = source_.size(),
-                         .expanded = source_.size()});
-  }
-
-  void BarePtx() {
-    v1::Image& image = AddBare();
-    image.set_kind(v1::IMAGE_KIND_PTX);
-    image.set_kind_number(kEntryPtx);
-    payloads_.push_back({.image = &image,
-                         .stored = source_.size(),
-                         .expanded = source_.size()});
+    WholeFile(kEntryElf);
   }
 
   absl::Status Wrappers(const ElfView& elf) {
     absl::flat_hash_set<uint64_t> offsets;
     for (const v1::Fatbin& fatbin : report_.fatbins()) {
-      offsets.insert(fatbin.offset());
+      if (!fatbin.bare()) offsets.insert(fatbin.offset());
     }
     absl::StatusOr<std::vector<WrapperRecord>> wrappers =
         FindWrappers(source_, elf, offsets);
@@ -389,7 +521,9 @@ class Inspection {
         }
       }
       MarkRelocatable(fatbin);
-      fatbin.set_registration(RegistrationOf(fatbin));
+      if (fatbin.registration() == v1::REGISTRATION_UNSPECIFIED) {
+        fatbin.set_registration(RegistrationOf(fatbin));
+      }
     }
     if (report_.has_elf() && static_cudart_) {
       report_.mutable_elf()->set_static_cudart(true);
@@ -414,6 +548,8 @@ class Inspection {
 
   v1::Registration RegistrationOf(const v1::Fatbin& fatbin) const {
     if (!wrappers_apply_) return v1::REGISTRATION_NOT_APPLICABLE;
+    // No wrapper leads to a bare image: who keeps one loads it.
+    if (fatbin.bare()) return v1::REGISTRATION_SELF_LOADED;
     if (registered_.contains(fatbin.offset())) {
       return v1::REGISTRATION_REGISTERED;
     }
@@ -442,7 +578,9 @@ class Inspection {
   bool wrappers_apply_ = false;
   // Every fatbin of the file is in the report.
   bool scan_complete_ = true;
-  bool static_cudart_ = false;
+  // A fatbin of the section for final code has been seen.
+  bool seen_final_ = false;
+  std::atomic<bool> static_cudart_{false};
 };
 
 }  // namespace

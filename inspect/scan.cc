@@ -1,13 +1,16 @@
 #include "inspect/scan.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "inspect/codec.h"
+#include "inspect/little_endian.h"
 
 namespace twinpath::inspect {
 namespace {
@@ -19,6 +22,77 @@ constexpr size_t kFirstWindow = 4 << 10;
 constexpr size_t kLargestWindow = 1 << 20;
 // What two windows share: the longest text searched for, less one byte.
 constexpr size_t kOverlap = 64;
+// Pieces that threads search apart, and the least that is worth a thread.
+constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
+constexpr uint64_t kLeastParallel = uint64_t{64} << 20;
+constexpr unsigned kMaxScanThreads = 4;
+// What findings of pieces may take before they are handed on.
+constexpr int64_t kMaxFindingBytes = int64_t{64} << 20;
+
+// First four bytes of what is searched for.
+constexpr char kElfBegin[] = "\177ELF";
+constexpr char kZstdBegin[] = "\x28\xB5\x2F\xFD";
+constexpr char kPtxBegin[] = ".ver";
+
+// Whether one of the five begins at `at`.
+bool Begins(const char* at) {
+  const uint32_t word = LoadU32(at);
+  return word == LoadU32(kFatbinMagic) || word == LoadU32(kElfBegin) ||
+         word == LoadU32(kZstdBegin) || word == LoadU32(kOffloadMagic) ||
+         word == LoadU32(kPtxBegin);
+}
+
+constexpr size_t kBlock = 64;
+
+// First block of kBlock bytes, from `begin` on, in which the first two bytes of
+// one of the five stand together; `end` if there is none. One byte behind
+// `end` is read. Vectors of bytes compile to what the processor has.
+using Bytes16 = uint8_t __attribute__((vector_size(16)));
+using Words16 = uint64_t __attribute__((vector_size(16)));
+using Bytes32 = uint8_t __attribute__((vector_size(32)));
+using Words32 = uint64_t __attribute__((vector_size(32)));
+
+template <typename Bytes, typename Words>
+[[gnu::always_inline]] inline const char* FirstBlock(const char* begin,
+                                                     const char* end) {
+  constexpr size_t kWidth = sizeof(Bytes);
+  for (; begin < end; begin += kBlock) {
+    Words any{};
+    for (size_t i = 0; i < kBlock; i += kWidth) {
+      Bytes a;
+      Bytes b;
+      std::memcpy(&a, begin + i, kWidth);
+      std::memcpy(&b, begin + i + 1, kWidth);
+      any |= reinterpret_cast<Words>(
+          ((a == 0x50) & (b == 0xED)) | ((a == 0x7F) & (b == 0x45)) |
+          ((a == 0x28) & (b == 0xB5)) | ((a == 0x10) & (b == 0xFF)) |
+          ((a == 0x2E) & (b == 0x76)));
+    }
+    uint64_t joined = 0;
+    for (size_t i = 0; i < kWidth / sizeof(uint64_t); ++i) joined |= any[i];
+    if (joined != 0) return begin;
+  }
+  return end;
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] const char* FirstBlockAvx2(const char* begin,
+                                                   const char* end) {
+  return FirstBlock<Bytes32, Words32>(begin, end);
+}
+#endif
+
+const char* FirstBlockBaseline(const char* begin, const char* end) {
+  return FirstBlock<Bytes16, Words16>(begin, end);
+}
+
+using BlockFinder = const char* (*)(const char*, const char*);
+BlockFinder ChooseBlockFinder() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return FirstBlockAvx2;
+#endif
+  return FirstBlockBaseline;
+}
 
 // Sorts and merges; then every range is after the one before it.
 std::vector<ScanRange> Union(std::vector<ScanRange> ranges) {
@@ -80,76 +154,103 @@ std::vector<ScanRange> ScanRanges(const ElfView& elf, uint64_t file_size) {
   return ranges;
 }
 
-size_t FindFatbinMagic(absl::string_view bytes) {
+size_t FindBeginning(absl::string_view bytes) {
+  static const BlockFinder find_block = ChooseBlockFinder();
   if (bytes.size() < 4) return absl::string_view::npos;
-  // 16 candidates a step: vectors of bytes compile to SSE2 and to NEON alike.
-  using Vector = uint8_t __attribute__((vector_size(16)));
-  using Halves = uint64_t __attribute__((vector_size(16)));
-  const char* const p = bytes.data();
-  const size_t last = bytes.size() - 4;
-  size_t i = 0;
-  constexpr size_t kStep = 64;
-  const auto load = [](const char* at) {
-    Vector v;
-    std::memcpy(&v, at, sizeof(v));
-    return v;
-  };
-  const auto matches = [&load](const char* at) {
-    return reinterpret_cast<Halves>((load(at) == 0x50) &
-                                    (load(at + 1) == 0xED));
-  };
-  for (; i + kStep + 16 <= bytes.size(); i += kStep) {
-    const Halves any = matches(p + i) | matches(p + i + 16) |
-                       matches(p + i + 32) | matches(p + i + 48);
-    if ((any[0] | any[1]) == 0) continue;
-    for (size_t j = i; j < i + kStep && j <= last; ++j) {
-      if (std::memcmp(p + j, kFatbinMagic, 4) == 0) return j;
+  const char* const begin = bytes.data();
+  // The last place at which four bytes stand.
+  const char* const last = begin + bytes.size() - 4;
+  const char* at = begin;
+  if (bytes.size() > kBlock) {
+    // Whole blocks with one byte behind them.
+    const char* const blocks = begin + (bytes.size() - 1) / kBlock * kBlock;
+    while (at < blocks) {
+      at = find_block(at, blocks);
+      for (size_t i = 0; i < kBlock && at < blocks && at + i <= last; ++i) {
+        if (Begins(at + i)) return static_cast<size_t>(at + i - begin);
+      }
+      if (at < blocks) at += kBlock;
     }
   }
-  for (; i <= last; ++i) {
-    if (std::memcmp(p + i, kFatbinMagic, 4) == 0) return i;
+  for (; at <= last; ++at) {
+    if (Begins(at)) return static_cast<size_t>(at - begin);
   }
   return absl::string_view::npos;
 }
 
-absl::Status ScanForFatbins(
-    const ByteSource& source, const std::vector<ScanRange>& ranges,
-    const std::function<bool(FatbinWalk)>& on_fatbin,
-    const std::function<void(uint64_t, absl::string_view)>& on_window) {
-  Buffer buffer;
-  uint64_t walked = 0;
-  for (const ScanRange& range : ranges) {
-    uint64_t at = range.begin;
+size_t FindFatbinMagic(absl::string_view bytes) {
+  size_t from = 0;
+  while (true) {
+    const size_t hit = FindBeginning(bytes.substr(from));
+    if (hit == absl::string_view::npos) return hit;
+    if (LoadU32(bytes.data() + from + hit) == LoadU32(kFatbinMagic)) {
+      return from + hit;
+    }
+    from += hit + 1;
+  }
+}
+
+namespace {
+
+// What all threads of one search share.
+struct Shared {
+  const ByteSource& source;
+  const WindowSink& on_window;
+  ProbeBudget budget = ProbeBudget();
+  std::atomic<uint64_t> walked{0};
+};
+
+// Where a search stands.
+struct Position {
+  uint64_t at = 0;
+  // Comments before a PTX text reach back to here at most.
+  uint64_t floor = 0;
+  uint64_t bare_from = 0;
+};
+
+// Searches parts of ranges, one after the other. Not thread-safe.
+class Searcher {
+ public:
+  explicit Searcher(Shared& shared) : shared_(shared) {}
+
+  // Finds what begins in `range` between `position` and `until`. Leaves in
+  // `position` where a search would go on; `on_finding` returning false ends
+  // it early.
+  absl::Status Run(const ScanRange& range, uint64_t until, Position& position,
+                   const std::function<bool(Finding)>& on_finding) {
+    until = std::min(until, range.end);
+    const uint64_t end =
+        range.end - until > kOverlap ? until + kOverlap : range.end;
     size_t window = kFirstWindow;
-    while (at < range.end) {
-      const size_t n = std::min<uint64_t>(window, range.end - at);
-      char* const bytes = buffer.Prepare(n);
-      TWINPATH_RETURN_IF_ERROR(source.ReadAt(at, n, bytes));
+    while (position.at < until) {
+      const uint64_t at = position.at;
+      const size_t n = std::min<uint64_t>(window, end - at);
+      char* const bytes = buffer_.Prepare(n);
+      TWINPATH_RETURN_IF_ERROR(shared_.source.ReadAt(at, n, bytes));
       const absl::string_view view(bytes, n);
-      // Several fatbins may start in one window; those that end in it too are
+      // Several things may begin in one window; those that end in it too are
       // passed without reading again.
       uint64_t next = at + n;
       size_t from = 0;
       bool found = false;
-      while (true) {
-        const size_t hit = FindFatbinMagic(view.substr(from));
+      while (from < n) {
+        const size_t hit = FindBeginning(view.substr(from));
         if (hit == absl::string_view::npos) break;
         const uint64_t place = at + from + hit;
-        absl::StatusOr<FatbinWalk> walk =
-            WalkFatbin(source, place, range.end, kMaxEntriesWalked - walked);
-        TWINPATH_RETURN_IF_ERROR_CTX(walk.status(),
-                                     absl::StrCat("fatbin at offset ", place));
-        walked += walk->entries.size();
-        uint64_t resume = place + 4;
-        const bool wanted =
-            walk->state == FatbinState::kSound ||
-            (walk->state == FatbinState::kDamaged && !range.code);
-        if (wanted) {
+        if (place >= until) break;
+        TWINPATH_ASSIGN_OR_RETURN(
+            std::optional<Finding> finding,
+            Look(view.substr(from + hit), place, range, position));
+        uint64_t resume = place + 1;
+        if (finding) {
           found = true;
-          resume = walk->state == FatbinState::kSound
-                       ? place + walk->size
-                       : place + kFatbinHeaderBytes;
-          if (!on_fatbin(*std::move(walk))) return absl::OkStatus();
+          resume = finding->resume;
+          position.floor = resume;
+          position.bare_from = finding->bare_from;
+          if (!on_finding(*std::move(finding))) {
+            position.at = resume;
+            return absl::OkStatus();
+          }
         }
         if (resume >= at + n) {
           next = resume;
@@ -158,21 +259,260 @@ absl::Status ScanForFatbins(
         }
         from = resume - at;
       }
-      if (on_window) on_window(at, view);
-      if (found) {
-        window = kFirstWindow;
-      } else {
-        window = std::min(window * 2, kLargestWindow);
-      }
-      // The magic, or another text, may lie across the window's end; but what
-      // was found is not found again.
-      if (next == at + n && next < range.end && n > kOverlap) {
+      if (shared_.on_window) shared_.on_window(view);
+      window = found ? kFirstWindow : std::min(window * 2, kLargestWindow);
+      // What is searched for may lie across the window's end; but what was
+      // found is not found again.
+      if (next == at + n && next < end && n > kOverlap) {
         next = std::max(next - kOverlap, at + from);
       }
-      at = next;
+      position.at = next;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  using Found = absl::StatusOr<std::optional<Finding>>;
+
+  Found Look(absl::string_view bytes, uint64_t place, const ScanRange& range,
+             const Position& position) {
+    const uint32_t word = LoadU32(bytes.data());
+    if (word == LoadU32(kFatbinMagic)) return Fatbin(place, range);
+    if (place < position.bare_from) return std::nullopt;
+    if (word == LoadU32(kOffloadMagic)) return Bundle(place, range);
+    absl::StatusOr<std::optional<BareImage>> bare = std::nullopt;
+    if (word == LoadU32(kElfBegin)) {
+      // Most ELF headers are not of cubins; often the window tells.
+      if (bytes.size() >= 20 && LoadU16(bytes.data() + 18) != kElfMachineCuda) {
+        return std::nullopt;
+      }
+      bare = ProbeCubin(shared_.source, place, range.end, shared_.budget);
+    } else if (word == LoadU32(kZstdBegin)) {
+      bare =
+          ProbeZstd(shared_.source, place, range.end, decoder_, shared_.budget);
+    } else {
+      const absl::string_view text = bytes.substr(0, 8);
+      if (text != absl::string_view(".version").substr(0, text.size())) {
+        return std::nullopt;
+      }
+      bare =
+          ProbePtx(shared_.source, place, std::max(range.begin, position.floor),
+                   range.end, shared_.budget);
+    }
+    TWINPATH_RETURN_IF_ERROR_CTX(bare.status(),
+                                 absl::StrCat("at offset ", place));
+    if (!*bare || (range.code && !(*bare)->problem.empty())) {
+      return std::nullopt;
+    }
+    Finding finding;
+    finding.offset = (*bare)->offset;
+    finding.resume = std::max(place + 4, finding.offset + (*bare)->stored);
+    finding.bare_from = finding.resume;
+    finding.bare = *std::move(bare);
+    return finding;
+  }
+
+  Found Fatbin(uint64_t place, const ScanRange& range) {
+    const uint64_t walked = shared_.walked.load(std::memory_order_relaxed);
+    absl::StatusOr<FatbinWalk> walk =
+        WalkFatbin(shared_.source, place, range.end,
+                   kMaxEntriesWalked - std::min(walked, kMaxEntriesWalked));
+    TWINPATH_RETURN_IF_ERROR_CTX(walk.status(),
+                                 absl::StrCat("fatbin at offset ", place));
+    shared_.walked.fetch_add(walk->entries.size(), std::memory_order_relaxed);
+    if (walk->state == FatbinState::kNone ||
+        (walk->state == FatbinState::kDamaged && range.code)) {
+      return std::nullopt;
+    }
+    Finding finding;
+    finding.offset = place;
+    if (walk->state == FatbinState::kSound) {
+      finding.resume = place + walk->size;
+      finding.bare_from = finding.resume;
+    } else {
+      // Fatbins behind the break are looked for; what stands alone in there
+      // belongs to the damaged one.
+      finding.resume = place + kFatbinHeaderBytes;
+      finding.bare_from = std::max(finding.resume, place + walk->size);
+    }
+    finding.fatbin = *std::move(walk);
+    return finding;
+  }
+
+  Found Bundle(uint64_t place, const ScanRange& range) {
+    absl::StatusOr<std::optional<OffloadBundle>> bundle =
+        ReadOffloadBundle(shared_.source, place, range.end, shared_.budget);
+    TWINPATH_RETURN_IF_ERROR_CTX(bundle.status(),
+                                 absl::StrCat("at offset ", place));
+    if (!*bundle || (range.code && !(*bundle)->problem.empty())) {
+      return std::nullopt;
+    }
+    Finding finding;
+    finding.offset = place;
+    // What a broken one does not list is found by itself.
+    finding.resume = place + ((*bundle)->problem.empty() ? (*bundle)->size : 4);
+    finding.bare_from = finding.resume;
+    if (!(*bundle)->problem.empty()) (*bundle)->entries.clear();
+    finding.bundle = *std::move(bundle);
+    return finding;
+  }
+
+  Shared& shared_;
+  Buffer buffer_;
+  Decoder decoder_;
+};
+
+// A part of a range that one thread searches.
+struct Piece {
+  const ScanRange* range = nullptr;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  std::vector<Finding> findings = {};
+  // Where its search ended, and how.
+  Position reached = {};
+  absl::Status status = {};
+};
+
+int64_t CostOf(const Finding& finding) {
+  size_t cost = sizeof(Finding);
+  if (finding.fatbin) {
+    for (const FatbinEntry& entry : finding.fatbin->entries) {
+      cost += sizeof(entry) + entry.name.size() + entry.options.size();
     }
   }
+  if (finding.bundle) {
+    cost += finding.bundle->entries.size() * (sizeof(OffloadEntry) + 512);
+  }
+  return static_cast<int64_t>(cost);
+}
+
+// Searches all pieces, each from its own beginning, on `threads` threads.
+void SearchPieces(Shared& shared, std::vector<Piece>& pieces,
+                  unsigned threads) {
+  std::atomic<size_t> next{0};
+  std::atomic<int64_t> room{kMaxFindingBytes};
+  const auto work = [&] {
+    Searcher searcher(shared);
+    for (size_t i = next++; i < pieces.size(); i = next++) {
+      Piece& piece = pieces[i];
+      piece.reached = {piece.begin, piece.range->begin, piece.range->begin};
+      // What does not fit is left for the caller to find.
+      if (room.load() <= 0) continue;
+      piece.status = searcher.Run(
+          *piece.range, piece.end, piece.reached, [&](Finding finding) {
+            room -= CostOf(finding);
+            piece.findings.push_back(std::move(finding));
+            return room.load() > 0;
+          });
+    }
+  };
+  std::vector<std::thread> others;
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& other : others) other.join();
+}
+
+// Whether a search that stands at `position` finds from there on what the
+// piece, searched from its own beginning, holds. Drops what lies before.
+bool Continues(const Position& position, Piece& piece) {
+  size_t before = 0;
+  for (const Finding& finding : piece.findings) {
+    if (finding.offset < position.floor) {
+      if (finding.resume > position.floor ||
+          finding.bare_from > position.floor) {
+        return false;
+      }
+      ++before;
+    } else if (!finding.fatbin && finding.offset < position.bare_from) {
+      return false;
+    }
+  }
+  piece.findings.erase(
+      piece.findings.begin(),
+      piece.findings.begin() + static_cast<std::ptrdiff_t>(before));
+  return true;
+}
+
+}  // namespace
+
+absl::Status ScanForCode(const ByteSource& source,
+                         const std::vector<ScanRange>& ranges,
+                         const FindingSink& on_finding,
+                         const WindowSink& on_window) {
+  Shared shared{source, on_window};
+  bool stopped = false;
+  const auto hand_on = [&](Finding finding) {
+    stopped = !on_finding(std::move(finding));
+    return !stopped;
+  };
+  Searcher searcher(shared);
+  uint64_t bytes = 0;
+  for (const ScanRange& range : ranges) bytes += range.end - range.begin;
+  const unsigned threads = bytes < kLeastParallel
+                               ? 1
+                               : std::clamp(std::thread::hardware_concurrency(),
+                                            1u, kMaxScanThreads);
+  if (threads == 1) {
+    for (const ScanRange& range : ranges) {
+      Position position{range.begin, range.begin, range.begin};
+      TWINPATH_RETURN_IF_ERROR(
+          searcher.Run(range, range.end, position, hand_on));
+      if (stopped) break;
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<Piece> pieces;
+  for (const ScanRange& range : ranges) {
+    for (uint64_t at = range.begin; at < range.end;) {
+      const uint64_t end = range.end - at > kPieceBytes + kPieceBytes / 2
+                               ? at + kPieceBytes
+                               : range.end;
+      pieces.push_back({.range = &range, .begin = at, .end = end});
+      at = end;
+    }
+  }
+  SearchPieces(shared, pieces, threads);
+  const ScanRange* range = nullptr;
+  Position position;
+  for (Piece& piece : pieces) {
+    if (piece.range != range) {
+      range = piece.range;
+      position = {range->begin, range->begin, range->begin};
+    }
+    if (position.floor >= piece.end) continue;
+    position.at = std::max(position.floor, piece.begin);
+    if (Continues(position, piece)) {
+      for (Finding& finding : piece.findings) {
+        position.floor = finding.resume;
+        position.bare_from = finding.bare_from;
+        if (!hand_on(std::move(finding))) return absl::OkStatus();
+      }
+      TWINPATH_RETURN_IF_ERROR(piece.status);
+      position.at = std::max(position.at, piece.reached.at);
+    }
+    piece.findings = {};
+    TWINPATH_RETURN_IF_ERROR(
+        searcher.Run(*range, piece.end, position, hand_on));
+    if (stopped) return absl::OkStatus();
+  }
   return absl::OkStatus();
+}
+
+absl::Status ScanForFatbins(
+    const ByteSource& source, const std::vector<ScanRange>& ranges,
+    const std::function<bool(FatbinWalk)>& on_fatbin,
+    const std::function<void(uint64_t, absl::string_view)>& on_window) {
+  WindowSink sink;
+  if (on_window) {
+    sink = [&](absl::string_view bytes) { on_window(0, bytes); };
+  }
+  return ScanForCode(
+      source, ranges,
+      [&](Finding finding) {
+        return !finding.fatbin || on_fatbin(*std::move(finding.fatbin));
+      },
+      sink);
 }
 
 }  // namespace twinpath::inspect

@@ -1,20 +1,24 @@
-// Finds fatbins in a source: which byte ranges to look at, and the search for
-// the magic in windows. Wrappers and section names play no part in it: code
-// that nothing names is found too.
+// Finds device code in a source: which byte ranges to look at, and the search
+// for what marks its beginning: fatbins, bare cubins, zstd frames and PTX text,
+// offload bundles. Wrappers and section names play no part in it: code that
+// nothing names is found too. One pass; what was found is passed over whole.
 
 #ifndef TWINPATH_INSPECT_SCAN_H_
 #define TWINPATH_INSPECT_SCAN_H_
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "inspect/bare.h"
 #include "inspect/byte_source.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
+#include "inspect/offload.h"
 
 namespace twinpath::inspect {
 
@@ -22,8 +26,8 @@ namespace twinpath::inspect {
 struct ScanRange {
   uint64_t begin = 0;
   uint64_t end = 0;
-  // Holds host machine code, or may: the magic occurs there by chance, as an
-  // immediate. Only sound fatbins count.
+  // Holds host machine code, or may: the magics occur there by chance, as
+  // immediates. Only what is sound counts.
   bool code = false;
 
   friend bool operator==(const ScanRange&, const ScanRange&) = default;
@@ -38,10 +42,34 @@ std::vector<ScanRange> ScanRanges(const ElfView& elf, uint64_t file_size);
 // Most entries walked in one file, damaged and rejected fatbins included.
 inline constexpr uint64_t kMaxEntriesWalked = 4'000'000;
 
-// Searches `ranges` in order. `on_fatbin` gets each fatbin found and returns
-// whether to go on. `on_window`, if set, sees bytes between fatbins in windows
-// that overlap by at least 64 bytes, with their offset; some bytes more than
-// once. RESOURCE_EXHAUSTED beyond kMaxEntriesWalked, read errors.
+// What was found at a place; one of the three is set.
+struct Finding {
+  std::optional<FatbinWalk> fatbin;
+  std::optional<BareImage> bare;
+  std::optional<OffloadBundle> bundle;
+  uint64_t offset = 0;
+  // Where the search goes on, and from where bare images count again: those in
+  // the entries of a damaged fatbin are its images.
+  uint64_t resume = 0;
+  uint64_t bare_from = 0;
+};
+
+// Gets what is found, in ascending order; returns whether to go on.
+using FindingSink = std::function<bool(Finding)>;
+// Sees bytes between findings in windows that overlap by at least 64 bytes;
+// some bytes more than once, not always in order, and on several threads at
+// once.
+using WindowSink = std::function<void(absl::string_view)>;
+
+// Searches `ranges` in order; large ones on several threads, with the same
+// result. `on_window` may be empty. RESOURCE_EXHAUSTED beyond kMaxEntriesWalked
+// or when too much was looked at in vain; read errors.
+absl::Status ScanForCode(const ByteSource& source,
+                         const std::vector<ScanRange>& ranges,
+                         const FindingSink& on_finding,
+                         const WindowSink& on_window);
+
+// The same for fatbins alone.
 absl::Status ScanForFatbins(
     const ByteSource& source, const std::vector<ScanRange>& ranges,
     const std::function<bool(FatbinWalk)>& on_fatbin,
@@ -49,6 +77,10 @@ absl::Status ScanForFatbins(
 
 // Index of the fatbin magic in `bytes`, npos if there is none.
 size_t FindFatbinMagic(absl::string_view bytes);
+
+// Index of the first place in `bytes` that may begin something ScanForCode
+// looks for, npos if there is none.
+size_t FindBeginning(absl::string_view bytes);
 
 }  // namespace twinpath::inspect
 

@@ -27,6 +27,7 @@ namespace {
 
 constexpr uint64_t kNotSurveyed = ~uint64_t{0};
 
+// Containers; images that stand alone are counted apart (kBareImages).
 struct Library {
   const char* name;
   uint64_t bytes;
@@ -62,6 +63,7 @@ constexpr Library kLibraries[] = {
     {"libcurand.so.10", 132698328, 11, 109, 10, 99, 10, 0, 2664},
     {"libcudadevrt.a", 1024340, 1, 11, 0, 10, 1, 0, kNotSurveyed},
     {"libcupti.so.13", 4152208, 3, 33, 0, 33, 0, 0, kNotSurveyed},
+    {"libcheckpoint.so", 1382856, 3, 33, 0, 33, 0, 0, kNotSurveyed},
     {"libcudart.so.13", 704288, 0, 0, 0, 0, 0, 0, 0},
     {"libcudnn.so.9", 129240, 0, 0, 0, 0, 0, 0, 0},
     {"libcudnn_graph.so.9", 4451728, 0, 0, 0, 0, 0, 0, 0},
@@ -119,18 +121,81 @@ constexpr LibraryTargets kTargets[] = {
      "sm: 75x3 80x3 86x3 87x3 89x3 90x3 100x3 103x3 110x3 120x3 121x3"},
 };
 
+// Images outside any container, the same way, with section and packing. In
+// libcublasLt zstd frames, else as they are.
+struct BareImages {
+  const char* name;
+  const char* images;
+};
+constexpr BareImages kBareImages[] = {
+    {"libcublasLt.so.13",
+     ".data zstd: sm_80x2 sm_90x2 sm_120x2; .ldata zstd: sm_75x14 sm_80x92 "
+     "sm_86x1 sm_90x92 sm_100x95 sm_120x93"},
+    {"libcupti.so.13",
+     ".data none: sm_75x5 sm_80x5 sm_86x1 sm_87x5 sm_89x5 sm_90x3 sm_100x3 "
+     "sm_103x1 sm_110x3 sm_120x3 sm_121x3; .rodata none: compute_35x1 sm_35x1 "
+     "sm_50x1 sm_60x1 sm_62x1 sm_80x1"},
+    {"libcheckpoint.so", ".rodata none: sm_35x1 sm_50x1 sm_60x1 sm_62x1"},
+    {"libcudnn_graph.so.9", ".rodata none: compute_50x1"},
+};
+
 // Path of an installed library; "" if there is none.
 std::string FindLibrary(const std::string& name) {
   const char* home = std::getenv("CUDA_HOME");
   for (const std::string& folder :
        {std::string(home != nullptr ? home : "/usr/local/cuda") + "/lib64",
         std::string("/usr/local/cuda/lib64"),
+        std::string("/usr/local/cuda/lib"),
         std::string("/usr/lib/x86_64-linux-gnu")}) {
     const std::string path = JoinPath(folder, name);
     struct stat status;
     if (::stat(path.c_str(), &status) == 0) return path;
   }
   return "";
+}
+
+// The report without images that stand alone.
+v1::FileReport Containers(const v1::FileReport& report) {
+  v1::FileReport result;
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    if (!fatbin.bare()) *result.add_fatbins() = fatbin;
+  }
+  return result;
+}
+
+// Those images, in the form of kBareImages; code to link counts as its kind.
+std::string BareList(const v1::FileReport& report) {
+  std::map<std::string, std::map<ImageTarget, uint64_t>> places;
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    if (!fatbin.bare()) continue;
+    for (const v1::Image& image : fatbin.images()) {
+      ImageTarget target = TargetOf(image);
+      if (target.kind == v1::IMAGE_KIND_RELOCATABLE_SASS) {
+        target.kind = v1::IMAGE_KIND_SASS;
+      }
+      // PTX first.
+      if (target.kind == v1::IMAGE_KIND_PTX) {
+        target.kind = v1::IMAGE_KIND_UNSPECIFIED;
+      }
+      ++places[absl::StrCat(
+          fatbin.section(), " ",
+          image.compression() == v1::COMPRESSION_ZSTD ? "zstd" : "none")]
+              [target];
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [place, targets] : places) {
+    std::string part = absl::StrCat(place, ":");
+    for (const auto& [key, images] : targets) {
+      ImageTarget target = key;
+      if (target.kind == v1::IMAGE_KIND_UNSPECIFIED) {
+        target.kind = v1::IMAGE_KIND_PTX;
+      }
+      absl::StrAppend(&part, " ", TargetName(target), "x", images);
+    }
+    parts.push_back(part);
+  }
+  return absl::StrJoin(parts, "; ");
 }
 
 // The report's images in the form of kTargets; code to link counts as its kind.
@@ -186,13 +251,19 @@ class LibrarySurvey : public ::testing::TestWithParam<Library> {
 
 TEST_P(LibrarySurvey, ListsEveryFatbinAndImage) {
   const Library& library = GetParam();
-  const v1::FileReport report = Inspect(false);
+  const v1::FileReport whole = Inspect(false);
+  std::string bare;
+  for (const BareImages& row : kBareImages) {
+    if (std::string(row.name) == library.name) bare = row.images;
+  }
+  EXPECT_EQ(BareList(whole), bare);
+  const v1::FileReport report = Containers(whole);
   EXPECT_EQ(report.fatbins_size(), library.fatbins);
   EXPECT_EQ(CountImages(report), library.images);
   if (library.wrappers >= 0) {
-    EXPECT_EQ(report.wrappers_size(), library.wrappers);
+    EXPECT_EQ(whole.wrappers_size(), library.wrappers);
   }
-  for (const v1::Wrapper& wrapper : report.wrappers()) {
+  for (const v1::Wrapper& wrapper : whole.wrappers()) {
     EXPECT_TRUE(wrapper.resolved()) << wrapper.ShortDebugString();
   }
   std::map<std::string, uint64_t> kinds;
@@ -224,7 +295,12 @@ TEST_P(LibrarySurvey, ReadsEveryKernel) {
       const bool sass = image.kind() == v1::IMAGE_KIND_SASS ||
                         image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS;
       EXPECT_TRUE(image.kernels_read());
-      if (sass) kernels += static_cast<uint64_t>(image.kernels_size());
+      if (sass && !fatbin.bare()) {
+        kernels += static_cast<uint64_t>(image.kernels_size());
+      }
+      if (fatbin.bare()) {
+        EXPECT_EQ(fatbin.registration(), v1::REGISTRATION_SELF_LOADED);
+      }
     }
   }
   if (library.kernels != kNotSurveyed) {

@@ -1,0 +1,387 @@
+#include "inspect/bare.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status.h"
+#include "inspect/cubin.h"
+#include "inspect/elf_view.h"
+#include "inspect/fatbin.h"
+#include "inspect/little_endian.h"
+
+namespace twinpath::inspect {
+namespace {
+
+constexpr size_t kSectionHeaderBytes = 64;
+constexpr size_t kSegmentHeaderBytes = 56;
+// Section types from here on are the processor's. Two of CUDA's, shared memory
+// for debuggers and what the system reserves, take no room in the file.
+constexpr uint32_t kProcessorTypes = 0x70000000;
+constexpr uint32_t kCudaShared = 0x7000000a;
+constexpr uint32_t kCudaReserved = 0x70000015;
+// Most bytes a frame header has (RFC 8878, 3.1.1.1), magic included.
+constexpr size_t kFrameHeaderBytes = 18;
+constexpr size_t kBlockHeaderBytes = 3;
+constexpr uint64_t kLargestBlock = 128 << 10;
+// Most bytes a frame's decoder may have to keep.
+constexpr uint64_t kLargestWindow = uint64_t{128} << 20;
+// Decoded bytes that tell what a frame holds; a PTX text may start with
+// comments.
+constexpr size_t kFrameHeadBytes = 2048;
+// How far comments may reach back from `.version`, and how far `.target` may
+// be.
+constexpr uint64_t kLookBack = 4096;
+constexpr uint64_t kLookAhead = 1024;
+constexpr size_t kTextWindow = 64 << 10;
+// What may stand between a string's real start and `.version` and is not text:
+// a length, a quotation mark.
+constexpr size_t kStrayBytes = 4;
+
+absl::Status Spent() {
+  return absl::ResourceExhaustedError(
+      "too many beginnings of device code that are none");
+}
+
+// Reads up to `size` bytes at `offset` that end at or before `limit`.
+absl::StatusOr<std::string> Read(const ByteSource& source, uint64_t offset,
+                                 uint64_t size, uint64_t limit,
+                                 ProbeBudget& budget) {
+  if (offset >= limit) return std::string();
+  size = std::min(size, limit - offset);
+  if (!budget.Take(size + 64)) return Spent();
+  return ReadUpTo(source, offset, size);
+}
+
+bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsTextByte(char c) {
+  const unsigned char u = static_cast<unsigned char>(c);
+  return (u >= 0x20 && u != 0x7f) || IsSpace(c);
+}
+
+// Drops white space and comments from the front; returns whether there were
+// any.
+bool SkipBlank(absl::string_view& text) {
+  const size_t before = text.size();
+  while (!text.empty()) {
+    if (IsSpace(text[0])) {
+      text.remove_prefix(1);
+    } else if (absl::StartsWith(text, "//")) {
+      text.remove_prefix(std::min(text.size(), text.find('\n')));
+    } else if (absl::StartsWith(text, "/*")) {
+      const size_t end = text.find("*/", 2);
+      text.remove_prefix(end == absl::string_view::npos ? text.size()
+                                                        : end + 2);
+    } else {
+      break;
+    }
+  }
+  return text.size() < before;
+}
+
+bool SkipNumber(absl::string_view& text) {
+  size_t digits = 0;
+  while (digits < text.size() && digits < 4 && IsDigit(text[digits])) ++digits;
+  text.remove_prefix(digits);
+  return digits > 0 && digits < 4;
+}
+
+struct FrameHeader {
+  size_t bytes = 0;
+  uint64_t content = 0;
+  bool has_content = false;
+  bool has_checksum = false;
+};
+
+// Nothing if it is no frame that anything but a dictionary's owner can decode.
+std::optional<FrameHeader> ParseFrameHeader(absl::string_view bytes) {
+  if (bytes.size() < kFrameHeaderBytes ||
+      !absl::StartsWith(bytes, "\x28\xB5\x2F\xFD")) {
+    return std::nullopt;
+  }
+  const unsigned descriptor = static_cast<unsigned char>(bytes[4]);
+  const bool single = (descriptor & 0x20) != 0;
+  // A reserved bit; a dictionary.
+  if ((descriptor & 0x08) != 0 || (descriptor & 0x03) != 0) return std::nullopt;
+  FrameHeader header;
+  header.bytes = 5;
+  header.has_checksum = (descriptor & 0x04) != 0;
+  if (!single) {
+    const unsigned window = static_cast<unsigned char>(bytes[5]);
+    const uint64_t base = uint64_t{1} << (10 + (window >> 3));
+    if (base + base / 8 * (window & 7) > kLargestWindow) return std::nullopt;
+    ++header.bytes;
+  }
+  const char* const at = bytes.data() + header.bytes;
+  switch (descriptor >> 6) {
+    case 0:
+      header.has_content = single;
+      header.content = single ? static_cast<unsigned char>(*at) : 0;
+      header.bytes += single ? 1 : 0;
+      break;
+    case 1:
+      header.has_content = true;
+      header.content = uint64_t{LoadU16(at)} + 256;
+      header.bytes += 2;
+      break;
+    case 2:
+      header.has_content = true;
+      header.content = LoadU32(at);
+      header.bytes += 4;
+      break;
+    default:
+      header.has_content = true;
+      header.content = LoadU64(at);
+      header.bytes += 8;
+      break;
+  }
+  return header;
+}
+
+// End of the frame whose blocks start at `at`; nothing if the chain of blocks
+// breaks or leaves `limit`.
+absl::StatusOr<std::optional<uint64_t>> EndOfFrame(const ByteSource& source,
+                                                   uint64_t at, uint64_t limit,
+                                                   bool has_checksum,
+                                                   ProbeBudget& budget) {
+  while (true) {
+    if (!Fits(at, kBlockHeaderBytes, limit)) return std::nullopt;
+    if (!budget.Take(64)) return Spent();
+    std::array<char, 4> header{};
+    TWINPATH_RETURN_IF_ERROR(
+        source.ReadAt(at, kBlockHeaderBytes, header.data()));
+    const uint32_t word = LoadU32(header.data());
+    const uint64_t size = word >> 3;
+    const uint32_t type = (word >> 1) & 3;
+    // A block of one repeated byte stores that byte.
+    const uint64_t stored = type == 1 ? 1 : size;
+    at += kBlockHeaderBytes;
+    if (type == 3 || size > kLargestBlock || !Fits(at, stored, limit)) {
+      return std::nullopt;
+    }
+    at += stored;
+    if ((word & 1) != 0) break;
+  }
+  if (has_checksum) {
+    if (!Fits(at, 4, limit)) return std::nullopt;
+    at += 4;
+  }
+  return at;
+}
+
+// Place in `before`, the bytes in front of `.version`, where the text starts
+// that it belongs to; nothing if it stands in the middle of other text.
+std::optional<size_t> StartOfText(absl::string_view before,
+                                  bool starts_at_floor) {
+  size_t start = before.size();
+  while (start > 0 && IsTextByte(before[start - 1])) --start;
+  // Text from the window's edge on: where it starts is not known.
+  if (start == 0 && !starts_at_floor) return std::nullopt;
+  absl::string_view rest = before.substr(start);
+  if (rest.size() > kStrayBytes) {
+    SkipBlank(rest);
+    return rest.empty() ? std::optional<size_t>(start) : std::nullopt;
+  }
+  SkipBlank(rest);
+  return rest.empty() ? start : before.size();
+}
+
+}  // namespace
+
+bool ProbeBudget::Take(uint64_t bytes) {
+  uint64_t left = left_.load(std::memory_order_relaxed);
+  do {
+    if (left < bytes) return false;
+  } while (!left_.compare_exchange_weak(left, left - bytes,
+                                        std::memory_order_relaxed));
+  return true;
+}
+
+bool StartsPtxModule(absl::string_view text) {
+  SkipBlank(text);
+  if (!absl::ConsumePrefix(&text, ".version")) return false;
+  SkipBlank(text);
+  if (!SkipNumber(text) || !absl::ConsumePrefix(&text, ".") ||
+      !SkipNumber(text)) {
+    return false;
+  }
+  SkipBlank(text);
+  if (!absl::ConsumePrefix(&text, ".target") || !SkipBlank(text) ||
+      !absl::ConsumePrefix(&text, "sm_") || !SkipNumber(text)) {
+    return false;
+  }
+  if (!text.empty() && (text[0] == 'a' || text[0] == 'f')) {
+    text.remove_prefix(1);
+  }
+  return text.empty() || IsSpace(text[0]) || text[0] == ',' || text[0] == '.' ||
+         text[0] == '/' || text[0] == '\0';
+}
+
+absl::StatusOr<std::optional<BareImage>> ProbeCubin(const ByteSource& source,
+                                                    uint64_t offset,
+                                                    uint64_t limit,
+                                                    ProbeBudget& budget) {
+  limit = std::min(limit, source.size());
+  TWINPATH_ASSIGN_OR_RETURN(
+      const std::string header,
+      Read(source, offset, kElfHeaderBytes, limit, budget));
+  if (header.size() < kElfHeaderBytes || !LooksLikeCubin(header) ||
+      header[6] != 1 || LoadU16(header.data() + 52) != kElfHeaderBytes) {
+    return std::nullopt;
+  }
+  const uint64_t sections_at = LoadU64(header.data() + 40);
+  const uint64_t sections = LoadU16(header.data() + 60);
+  const uint64_t segments_at = LoadU64(header.data() + 32);
+  const uint64_t segments = LoadU16(header.data() + 56);
+  if (sections_at < kElfHeaderBytes ||
+      LoadU16(header.data() + 58) != kSectionHeaderBytes ||
+      (segments != 0 && LoadU16(header.data() + 54) != kSegmentHeaderBytes)) {
+    return std::nullopt;
+  }
+  BareImage image;
+  image.offset = offset;
+  image.kind = kEntryElf;
+  const uint64_t room = limit - offset;
+  uint64_t end = kElfHeaderBytes;
+  const auto extend = [&](uint64_t at, uint64_t size) {
+    if (!Fits(at, size, room)) return false;
+    end = std::max(end, at + size);
+    return true;
+  };
+  bool sound =
+      extend(sections_at, sections * kSectionHeaderBytes) &&
+      (segments == 0 || extend(segments_at, segments * kSegmentHeaderBytes));
+  if (sound) {
+    // The table is read by the view; its cost is that of its sections.
+    if (!budget.Take((sections + 1) * kSectionHeaderBytes)) return Spent();
+    const PartSource part(source, offset, room);
+    TWINPATH_ASSIGN_OR_RETURN(const ElfView elf, ElfView::Open(part));
+    if (!budget.Take(elf.sections().size() * kSectionHeaderBytes)) {
+      return Spent();
+    }
+    sound = !elf.sections().empty() && elf.section_problem().empty();
+    if (sound && sections == 0) {
+      sound = extend(sections_at, elf.sections().size() * kSectionHeaderBytes);
+    }
+    for (const ElfSection& section : elf.sections()) {
+      if (section.type == 0 || section.type == kSectionNoBits ||
+          section.type == kCudaShared || section.type == kCudaReserved) {
+        continue;
+      }
+      // Other processor specific ones may lie outside too.
+      const bool fits = extend(section.offset, section.size);
+      if (section.type < kProcessorTypes) sound = fits && sound;
+    }
+  }
+  if (!sound) {
+    image.problem = absl::StrCat(
+        "a cubin whose tables or sections lie outside "
+        "the ",
+        room, " bytes from its start");
+    end = kElfHeaderBytes;
+  }
+  image.stored = end;
+  image.expanded = end;
+  return image;
+}
+
+absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
+                                                   uint64_t offset,
+                                                   uint64_t limit,
+                                                   Decoder& decoder,
+                                                   ProbeBudget& budget) {
+  limit = std::min(limit, source.size());
+  TWINPATH_ASSIGN_OR_RETURN(
+      std::string stored,
+      Read(source, offset, kFrameHeaderBytes + kBlockHeaderBytes, limit,
+           budget));
+  const std::optional<FrameHeader> header = ParseFrameHeader(stored);
+  if (!header) return std::nullopt;
+  if (!Fits(header->bytes, kBlockHeaderBytes, stored.size())) {
+    return std::nullopt;
+  }
+  // Nothing starts with an empty, reserved or too large block.
+  const uint32_t block =
+      LoadU16(stored.data() + header->bytes) |
+      uint32_t{static_cast<unsigned char>(stored[header->bytes + 2])} << 16;
+  if ((block >> 1 & 3) == 3 || block >> 3 == 0 || block >> 3 > kLargestBlock) {
+    return std::nullopt;
+  }
+  TWINPATH_ASSIGN_OR_RETURN(
+      stored, Read(source, offset, kPrefixStoredBytes, limit, budget));
+  // Decoding costs about as much as reading several times as much.
+  if (!budget.Take(kLargestBlock)) return Spent();
+  const absl::StatusOr<std::string> head =
+      decoder.DecodePrefix(v1::COMPRESSION_ZSTD, stored, kFrameHeadBytes);
+  if (!head.ok()) return std::nullopt;
+  BareImage image;
+  image.offset = offset;
+  image.compression = v1::COMPRESSION_ZSTD;
+  if (LooksLikeCubin(*head)) {
+    image.kind = kEntryElf;
+  } else if (StartsPtxModule(*head)) {
+    image.kind = kEntryPtx;
+  } else if (absl::StartsWith(
+                 *head, absl::string_view("\x50\xED\x55\xBA\1\0\x10\0", 8))) {
+    image.kind = 0;
+    image.problem =
+        "a fatbin inside a zstd frame: its images are not looked at";
+  } else {
+    return std::nullopt;
+  }
+  TWINPATH_ASSIGN_OR_RETURN(const std::optional<uint64_t> end,
+                            EndOfFrame(source, offset + header->bytes, limit,
+                                       header->has_checksum, budget));
+  if (!end) {
+    image.stored = header->bytes;
+    image.problem = "a zstd frame of device code that is cut or broken";
+    return image;
+  }
+  image.stored = *end - offset;
+  image.expanded = header->content;
+  if (!header->has_content && image.problem.empty()) {
+    image.problem = "its zstd frame does not say how long its content is";
+  }
+  return image;
+}
+
+absl::StatusOr<std::optional<BareImage>> ProbePtx(const ByteSource& source,
+                                                  uint64_t offset,
+                                                  uint64_t floor,
+                                                  uint64_t limit,
+                                                  ProbeBudget& budget) {
+  limit = std::min(limit, source.size());
+  TWINPATH_ASSIGN_OR_RETURN(const std::string head,
+                            Read(source, offset, kLookAhead, limit, budget));
+  if (!absl::StartsWith(head, ".version") || !StartsPtxModule(head)) {
+    return std::nullopt;
+  }
+  const uint64_t back = std::min(offset - std::min(floor, offset), kLookBack);
+  TWINPATH_ASSIGN_OR_RETURN(const std::string before,
+                            Read(source, offset - back, back, offset, budget));
+  const std::optional<size_t> start =
+      StartOfText(before, offset - back <= floor);
+  if (!start) return std::nullopt;
+  BareImage image;
+  image.kind = kEntryPtx;
+  image.offset = offset - back + *start;
+  uint64_t end = offset;
+  while (end < limit) {
+    TWINPATH_ASSIGN_OR_RETURN(const std::string window,
+                              Read(source, end, kTextWindow, limit, budget));
+    const size_t text = static_cast<size_t>(
+        std::find_if_not(window.begin(), window.end(), IsTextByte) -
+        window.begin());
+    end += text;
+    if (text < window.size() || window.empty()) break;
+  }
+  image.stored = end - image.offset;
+  image.expanded = image.stored;
+  return image;
+}
+
+}  // namespace twinpath::inspect
