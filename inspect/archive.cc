@@ -2,8 +2,10 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <iconv.h>
 #include <locale.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -346,6 +348,14 @@ class LibarchiveReader final : public ArchiveReader {
 };
 
 }  // namespace
+
+void PrepareArchives() {
+  const Utf8Locale locale;
+  ::tzset();
+  const iconv_t conversion = ::iconv_open("UTF-8", "UTF-8");
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): what iconv_open(3) returns.
+  if (conversion != reinterpret_cast<iconv_t>(-1)) ::iconv_close(conversion);
+}
 
 absl::StatusOr<std::unique_ptr<ArchiveReader>> ArchiveReader::Open(
     const ByteSource& source) {

@@ -41,6 +41,11 @@ struct ArchiveMember {
 
 inline constexpr size_t kMaxMemberPathBytes = 4096;
 
+// Loads what reading takes from the system: character set, conversions, time
+// zone. Without it the first reader does so; a process that will not be able to
+// open files then calls it before. Thread-safe.
+void PrepareArchives();
+
 class ArchiveReader {
  public:
   // Starts reading. INVALID_ARGUMENT: no format or packing of the list above;

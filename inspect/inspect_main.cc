@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "inspect/archive.h"
 #include "inspect/byte_source.h"
 #include "inspect/carrier.h"
 #include "inspect/confine.h"
@@ -85,6 +86,7 @@ int Main() {
   if (!request.ParseFromFileDescriptor(STDIN_FILENO)) {
     return Complain("no InspectRequest on standard input");
   }
+  PrepareArchives();
   if (const absl::StatusOr<Confinement> confined = ConfineSelf(
           {.file_bytes = request.scratch() ? kScratchFileBytes : 0});
       !confined.ok()) {
