@@ -3,6 +3,8 @@
 // the tests of inspect. Run again when a builder or a format is added; the
 // files are kept in the tree so that every build replays the same ones.
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -123,6 +125,96 @@ std::vector<std::pair<std::string, std::string>> Elfs() {
   };
 }
 
+using Members = std::vector<std::pair<std::string, std::string>>;
+
+// An archive as libarchive writes it. `filter` may be empty.
+std::string Archive(const char* format, const char* filter,
+                    const Members& members) {
+  std::string out;
+  struct archive* const writer = ::archive_write_new();
+  ::archive_write_set_format_by_name(writer, format);
+  if (*filter != '\0') ::archive_write_add_filter_by_name(writer, filter);
+  ::archive_write_set_bytes_per_block(writer, 0);
+  ::archive_write_open(
+      writer, &out, nullptr,
+      [](struct archive*, void* to, const void* data, size_t size) {
+        static_cast<std::string*>(to)->append(static_cast<const char*>(data),
+                                              size);
+        return static_cast<la_ssize_t>(size);
+      },
+      nullptr);
+  for (const auto& [path, bytes] : members) {
+    struct archive_entry* const entry = ::archive_entry_new();
+    ::archive_entry_set_pathname(entry, path.c_str());
+    ::archive_entry_set_perm(entry, 0644);
+    ::archive_entry_set_mtime(entry, 1'700'000'000, 0);
+    ::archive_entry_set_filetype(entry, AE_IFREG);
+    ::archive_entry_set_size(entry, static_cast<la_int64_t>(bytes.size()));
+    ::archive_write_header(writer, entry);
+    ::archive_write_data(writer, bytes.data(), bytes.size());
+    ::archive_entry_free(entry);
+  }
+  ::archive_write_close(writer);
+  ::archive_write_free(writer);
+  return out;
+}
+
+std::string Ar(const Members& members) {
+  std::string out = "!<arch>\n";
+  for (const auto& [path, bytes] : members) {
+    std::string header = path;
+    header.resize(16, ' ');
+    header += "0           0     0     100644  ";
+    header += absl::StrCat(bytes.size());
+    header.resize(58, ' ');
+    out += header + "`\n" + bytes;
+    if (out.size() % 2 != 0) out += '\n';
+  }
+  return out;
+}
+
+Members Carriers() {
+  const std::string elf = BuildElf(
+      {.fatbins = {BuildFatbin({SassEntry({.sm = 90}, v1::COMPRESSION_ZSTD)})},
+       .soname = "libx.so",
+       .needed = {"libcudart.so.12"}});
+  const Members package = {
+      {"demo/libx.so", elf},
+      {"demo/__init__.py", "import ctypes\n"},
+      {"demo-1.0.dist-info/WHEEL",
+       "Wheel-Version: 1.0\nTag: cp312-cp312-manylinux_2_28_x86_64\n"},
+      {"demo-1.0.dist-info/METADATA",
+       "Metadata-Version: 2.1\nName: demo\nVersion: 1.0+cu126\n"
+       "Requires-Dist: nvidia-cuda-runtime-cu12==12.6.77\n"}};
+  const std::string zip = Archive("zip", "", {{"a/x.so", elf}});
+  const std::string control =
+      Archive("gnutar", "xz",
+              {{"./control",
+                "Package: demo\nVersion: 1.0\nArchitecture: amd64\n"
+                "Depends: libcudart12 (>= 12.0)\n"}});
+  const std::string data =
+      Archive("gnutar", "zstd", {{"./usr/lib/libx.so", elf}});
+  return {
+      {"wheel", Archive("zip", "", package)},
+      {"zip-in-zip", Archive("zip", "", {{"in.zip", zip}})},
+      {"tar", Archive("ustar", "", {{"x.so", elf}})},
+      {"pax-gzip",
+       Archive("pax", "gzip", {{std::string(120, 'n') + "/x.so", elf}})},
+      {"tar-xz", Archive("gnutar", "xz", {{"x.so", elf}})},
+      {"tar-zstd", Archive("gnutar", "zstd", {{"x.so", elf}})},
+      {"tar-bzip2", Archive("gnutar", "bzip2", {{"x.so", elf}})},
+      {"tar-lz4", Archive("gnutar", "lz4", {{"x.so", elf}})},
+      {"gzip", Archive("raw", "gzip", {{"x.so", elf}})},
+      {"ar", Ar({{"//", "a-name-that-is-longer-than-16.o/\n"},
+                 {"/0", elf},
+                 {"b.o/", BuildElf({.type = 1})}})},
+      {"thin", "!<thin>\n" + Ar({{"//", "dir/member.o/\n"}}).substr(8)},
+      {"deb", Ar({{"debian-binary", "2.0\n"},
+                  {"control.tar.xz", control},
+                  {"data.tar.zst", data}})},
+  };
+}
+
 // First byte: codec; next two: expanded size.
 std::string CodecInput(char codec, v1::Compression compression) {
   const std::string plain = BuildPtx({.kernels = {"a", "b", "c"}});
@@ -148,6 +240,9 @@ int Main(const std::string& path) {
   for (const auto& [name, bytes] : Elfs()) {
     folder.Add("elf", name, bytes);
     folder.Add("file", absl::StrCat("elf-", name), bytes);
+  }
+  for (const auto& [name, bytes] : Carriers()) {
+    folder.Add("carrier", name, bytes);
   }
   folder.Add("file", "upx",
              BuildElf({.data = "UPX!", .without_sections = true}));

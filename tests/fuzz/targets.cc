@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "inspect/byte_source.h"
+#include "inspect/carrier.h"
 #include "inspect/codec.h"
 #include "inspect/cubin.h"
 #include "inspect/dynamic.h"
@@ -22,6 +23,7 @@
 #include "inspect/report_budget.h"
 #include "inspect/runtime.h"
 #include "inspect/scan.h"
+#include "inspect/scratch.h"
 #include "inspect/wrapper.h"
 #include "twinpath/v1/report.pb.h"
 
@@ -59,6 +61,38 @@ void File(absl::string_view bytes) {
   Require(inspect::InspectSource(source, options, budget, report).ok(),
           "odd content is no error");
   CheckReport(report);
+}
+
+// Of a wheel, so that what packages promise is looked at too.
+constexpr char kCarrierName[] =
+    "demo-1.0+cu126-cp312-cp312-manylinux_2_28_x86_64.whl";
+
+// A file with its members, members of members included.
+void Carrier(absl::string_view bytes) {
+  const inspect::InspectOptions options = {.max_image_bytes = 4 << 20};
+  const inspect::CarrierLimits limits = {.members = 1000,
+                                         .member_bytes = 4 << 20,
+                                         .total_bytes = 16 << 20,
+                                         .ratio_slack = 8 << 20};
+  const MemorySource source(bytes);
+  inspect::Scratch scratch(-1, 0);
+  size_t reports = 0;
+  bool own = false;
+  const absl::Status status = inspect::InspectFile(
+      source, kCarrierName, options, scratch,
+      [&](v1::FileReport report) {
+        CheckReport(report);
+        Require(!own, "the file's own report is the last");
+        own = report.member_of().empty();
+        Require(own == (report.name() == kCarrierName),
+                "members name their carrier");
+        ++reports;
+        return absl::OkStatus();
+      },
+      limits);
+  Require(status.ok(), "odd content is no error");
+  Require(own, "the file has a report");
+  Require(reports <= 2 * limits.members + 1, "members have a cap");
 }
 
 void Fatbin(absl::string_view bytes) {
@@ -172,8 +206,9 @@ void Require(bool holds, const char* what) {
 
 const std::vector<Target>& Targets() {
   static const auto* const targets = new std::vector<Target>{
-      {"file", File}, {"fatbin", Fatbin}, {"cubin", Cubin},
-      {"ptx", Ptx},   {"elf", Elf},       {"codec", Codec},
+      {"file", File},   {"carrier", Carrier}, {"fatbin", Fatbin},
+      {"cubin", Cubin}, {"ptx", Ptx},         {"elf", Elf},
+      {"codec", Codec},
   };
   return *targets;
 }
