@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/text.h"
+#include "base/unread.h"
 #include "compat/reason.h"
 #include "compat/target.h"
 
@@ -132,7 +133,8 @@ class HostHalf {
   // A file without device code that counts.
   bool WithoutCode() {
     const v1::FileReport& report = *file_.report;
-    if (report.kind() == v1::FILE_KIND_ARCHIVE) {
+    // What lies in a carrier has reports of its own.
+    if (report.kind() == v1::FILE_KIND_ARCHIVE && !report.has_carrier()) {
       SetAll(v1::OUTCOME_UNKNOWN,
              MakeReason("TP232", "an archive this version does not open"),
              absl::StrCat("unpack ", Printable(file_.name()),
@@ -144,7 +146,7 @@ class HostHalf {
              RunIt(file_, host_));
       return true;
     }
-    if (report.problems_size() > 0) {
+    if (FirstUnread(report.problems()) != nullptr) {
       SetAll(v1::OUTCOME_UNKNOWN,
              MakeReason("TP232",
                         ProblemText(file_, "the file was not read whole")),
@@ -209,8 +211,9 @@ std::string CompilerText(const FileView& file) {
 }
 
 std::string ProblemText(const FileView& file, absl::string_view fallback) {
-  if (file.report->problems_size() == 0) return std::string(fallback);
-  const std::string& detail = file.report->problems(0).detail();
+  const v1::Reason* const problem = FirstUnread(file.report->problems());
+  if (problem == nullptr) return std::string(fallback);
+  const std::string& detail = problem->detail();
   return detail.empty() ? std::string(fallback) : detail;
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/unread.h"
 #include "compat/file_decisions.h"
 #include "compat/file_host_half.h"
 #include "compat/fix.h"
@@ -327,7 +328,7 @@ class FileJudge {
     if (file_.report->runtime_compilers_size() > 0) {
       *result.add_reasons() = MakeReason("TP214", CompilerText(file_));
     }
-    if (file_.report->problems_size() > 0) {
+    if (FirstUnread(file_.report->problems()) != nullptr) {
       // What was not read may be what is missing.
       if (result.outcome() == v1::OUTCOME_FAILS) {
         result.set_outcome(v1::OUTCOME_UNKNOWN);

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "base/unread.h"
 #include "compat/file_prediction.h"
 #include "compat/host_check.h"
 #include "compat/image_rules.h"
@@ -192,7 +193,8 @@ void AddMissingKernels(const std::vector<const FileView*>& files,
     if (found.contains(kernel)) continue;
     bool complete = true;
     for (const FileView* file : files) {
-      complete &= file->kernels_complete && file->report->problems_size() == 0;
+      complete &= file->kernels_complete &&
+                  FirstUnread(file->report->problems()) == nullptr;
     }
     v1::Reason reason =
         MakeReason("TP227", absl::StrCat("no file holds kernel ", kernel), "",

@@ -21,10 +21,13 @@
 #include "inspect/bare.h"
 #include "inspect/byte_source.h"
 #include "inspect/cubin.h"
+#include "inspect/demangle.h"
+#include "inspect/device_link.h"
 #include "inspect/dynamic.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
 #include "inspect/file_kind.h"
+#include "inspect/host_names.h"
 #include "inspect/image.h"
 #include "inspect/offload.h"
 #include "inspect/ptx.h"
@@ -152,13 +155,14 @@ class Inspection {
                               ReadDynamic(source_, elf));
     TWINPATH_RETURN_IF_ERROR(HostFacts(elf, dynamic));
     const bool is_cudart = absl::StartsWith(dynamic.soname, "libcudart.so");
-    TWINPATH_RETURN_IF_ERROR(
-        Scan(ScanRanges(elf, source_.size()), &elf, !is_cudart));
+    const std::vector<ScanRange> ranges = ScanRanges(elf, source_.size());
+    TWINPATH_RETURN_IF_ERROR(Scan(ranges, &elf, !is_cudart));
     TWINPATH_RETURN_IF_ERROR(Wrappers(elf));
     TWINPATH_RETURN_IF_ERROR(LookForPacker(elf, head));
     TWINPATH_RETURN_IF_ERROR(Finish());
     SetCudart(dynamic, report_);
-    return absl::OkStatus();
+    AddClampedImages(report_);
+    return FindUnnamedKernels(source_, ranges, report_);
   }
 
   // 32-bit or big-endian: the host half is not read, the bytes are.
@@ -589,6 +593,7 @@ absl::Status InspectSource(const ByteSource& source,
                            const InspectOptions& options, ReportBudget& budget,
                            v1::FileReport& report) {
   TWINPATH_RETURN_IF_ERROR(Inspection(source, options, budget, report).Run());
+  if (options.demangle) DemangleKernels(budget, report);
   if (options.digest) {
     TWINPATH_ASSIGN_OR_RETURN(const Sha256 digest, Sha256OfSource(source));
     report.mutable_digest()->set_sha256(digest.Raw());

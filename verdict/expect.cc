@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status.h"
 #include "base/target_name.h"
+#include "base/unread.h"
 #include "compat/reason.h"
 #include "verdict/pattern.h"
 
@@ -110,11 +111,12 @@ Content ContentOf(const v1::ArtifactReport& report) {
   // No report is no knowledge, not an empty artifact.
   content.targets_unsure = content.kernels_unsure = report.files_size() == 0;
   for (const v1::FileReport& file : report.files()) {
-    const bool unread = file.problems_size() > 0 ||
-                        file.kind() == v1::FILE_KIND_UNSPECIFIED ||
-                        file.kind() == v1::FILE_KIND_PACKED ||
-                        file.kind() == v1::FILE_KIND_ARCHIVE ||
-                        file.kind() == v1::FILE_KIND_DAMAGED_ELF;
+    const bool unread =
+        FirstUnread(file.problems()) != nullptr ||
+        file.kind() == v1::FILE_KIND_UNSPECIFIED ||
+        file.kind() == v1::FILE_KIND_PACKED ||
+        (file.kind() == v1::FILE_KIND_ARCHIVE && !file.has_carrier()) ||
+        file.kind() == v1::FILE_KIND_DAMAGED_ELF;
     content.targets_unsure |= unread;
     content.kernels_unsure |= unread;
     for (const v1::Fatbin& fatbin : file.fatbins()) {

@@ -26,6 +26,7 @@ std::string Native() {
 TEST(Inspect, SharedLibraryWithRegisteredFatbin) {
   const v1::FileReport report = InspectBytes(
       BuildElf({.fatbins = {Native()},
+                .rodata = std::string("_Z6kernelPi\0", 12),
                 .soname = "libdemo.so.1",
                 .needed = {"libcudart.so.12", "libnvrtc.so.12", "libc.so.6"},
                 .rpath = "$ORIGIN/../lib:/opt/lib",
