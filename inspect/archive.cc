@@ -59,7 +59,8 @@ class LibarchiveReader final : public ArchiveReader {
   LibarchiveReader(const LibarchiveReader&) = delete;
   LibarchiveReader& operator=(const LibarchiveReader&) = delete;
 
-  absl::Status Start() {
+  // `packing_only`: what is inside the packing is one member, whatever it is.
+  absl::Status Start(bool packing_only) {
     if (handle_ == nullptr) {
       return absl::ResourceExhaustedError("no memory for an archive");
     }
@@ -75,6 +76,10 @@ class LibarchiveReader final : public ArchiveReader {
                                 &::archive_read_support_format_zip,
                                 &::archive_read_support_format_tar,
                                 &::archive_read_support_format_raw}) {
+      if (packing_only && (enable == &::archive_read_support_format_zip ||
+                           enable == &::archive_read_support_format_tar)) {
+        continue;
+      }
       if (enable(handle_) != ARCHIVE_OK) {
         return absl::FailedPreconditionError(
             "libarchive lacks a format it is needed for");
@@ -84,7 +89,9 @@ class LibarchiveReader final : public ArchiveReader {
     ::archive_read_set_skip_callback(handle_, &OnSkip);
     ::archive_read_set_seek_callback(handle_, &OnSeek);
     ::archive_read_set_callback_data(handle_, this);
-    if (::archive_read_open1(handle_) != ARCHIVE_OK) return Damage();
+    if (::archive_read_open1(handle_) != ARCHIVE_OK) {
+      return ::archive_filter_count(handle_) > 1 ? Damage() : NoArchive();
+    }
     // The format is known behind the first header only.
     first_ = Advance();
     const int format = ::archive_format(handle_) & ARCHIVE_FORMAT_BASE_MASK;
@@ -106,10 +113,14 @@ class LibarchiveReader final : public ArchiveReader {
         [[fallthrough]];
       default:
         if (!first_->ok() && !filters_.empty()) return first_->status();
-        return absl::InvalidArgumentError("it is no archive this reader opens");
+        return NoArchive();
     }
+    // Zeros are an empty tar for libarchive; they may be the start of anything.
+    empty_tar_ = format_ == "tar" && first_->ok() && !**first_;
+    if (empty_tar_ && filters_.empty()) return NoArchive();
     return absl::OkStatus();
   }
+  bool empty_tar() const { return empty_tar_; }
 
   const std::string& format() const override { return format_; }
   const std::vector<std::string>& filters() const override { return filters_; }
@@ -141,6 +152,7 @@ class LibarchiveReader final : public ArchiveReader {
     }
     const auto type = ::archive_entry_filetype(entry_);
     member->regular = raw || (type == AE_IFREG && !member->hard_link);
+    member->directory = !raw && type == AE_IFDIR && !member->hard_link;
     member->encrypted = ::archive_entry_is_encrypted(entry_) != 0;
     if (::archive_entry_size_is_set(entry_) != 0) {
       member->size = static_cast<uint64_t>(
@@ -234,6 +246,10 @@ class LibarchiveReader final : public ArchiveReader {
     taken_ += n;
     *out = window_.data();
     return static_cast<la_ssize_t>(n);
+  }
+
+  static absl::Status NoArchive() {
+    return absl::InvalidArgumentError("it is no archive this reader opens");
   }
 
   absl::Status Damage() const {
@@ -335,6 +351,7 @@ class LibarchiveReader final : public ArchiveReader {
   std::vector<std::string> filters_;
   std::optional<absl::StatusOr<bool>> first_;
   bool broken_ = false;
+  bool empty_tar_ = false;
   // Of the member.
   std::string head_;
   uint64_t size_ = 0;
@@ -360,7 +377,11 @@ void PrepareArchives() {
 absl::StatusOr<std::unique_ptr<ArchiveReader>> ArchiveReader::Open(
     const ByteSource& source) {
   auto reader = std::make_unique<LibarchiveReader>(source);
-  TWINPATH_RETURN_IF_ERROR(reader->Start());
+  TWINPATH_RETURN_IF_ERROR(reader->Start(/*packing_only=*/false));
+  if (reader->empty_tar()) {
+    reader = std::make_unique<LibarchiveReader>(source);
+    TWINPATH_RETURN_IF_ERROR(reader->Start(/*packing_only=*/true));
+  }
   return reader;
 }
 

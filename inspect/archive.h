@@ -29,6 +29,7 @@ struct ArchiveMember {
   std::string path;
   // A file with bytes of its own; not a folder, link or device.
   bool regular = false;
+  bool directory = false;
   // A second name of an earlier member (tar); it has no bytes of its own.
   bool hard_link = false;
   // Its bytes cannot be read without a password.
