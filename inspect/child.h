@@ -37,6 +37,9 @@ struct InspectTarget {
   std::string path;
   // Goes into the report.
   std::string name;
+  // `path` is a folder with an OCI image layout (folder.h), to be read as one
+  // carrier.
+  bool oci_layout = false;
 };
 
 // Gets the outcome of target number `target`. `opened` is OK and `reports` has

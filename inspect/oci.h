@@ -65,11 +65,13 @@ struct OciHooks {
   // An image's configuration, JSON; once an image.
   std::function<void(absl::string_view json)> config;
   // A regular file of the layer that `layer` reads, at its turn. `path` is the
-  // one in the image, with "PLATFORM:" before it where the layout holds several
-  // images. `visible`: it is there in the end, to be inspected; otherwise to be
-  // counted only. An error ends the walk.
+  // one in the image, with "PLATFORM:/" before it where the layout holds
+  // several images. `visible`: it is there in the end, to be inspected;
+  // otherwise to be counted only. `unpacked` is a counter for the hook's use, 0
+  // at the start of a layer. An error ends the walk.
   std::function<absl::Status(ArchiveReader& layer, const ArchiveMember& member,
-                             const std::string& path, bool visible)>
+                             const std::string& path, bool visible,
+                             uint64_t& unpacked)>
       member;
 };
 
