@@ -16,6 +16,7 @@
 #include "inspect/ar.h"
 #include "inspect/archive.h"
 #include "inspect/file_kind.h"
+#include "inspect/oci.h"
 #include "inspect/promise.h"
 #include "inspect/report_budget.h"
 
@@ -27,6 +28,7 @@ constexpr int kMaxProblems = 200;
 constexpr uint64_t kReportCost = 512;
 constexpr char kSeparator[] = "!/";
 constexpr char kDebMark[] = "debian-binary";
+constexpr char kOciFormat[] = "oci_image";
 
 // Starts of files that hold no device code and are many or large in packages.
 constexpr absl::string_view kPictures[] = {
@@ -84,6 +86,25 @@ class Walk {
     return One(source, std::string(name), nullptr);
   }
 
+  // `left_out`: files of the layout that are not in `files`.
+  absl::Status RunLayout(const OciFiles& files, absl::string_view name,
+                         uint64_t left_out) {
+    Level level(nullptr, std::string(name), kOciFormat);
+    level.report.set_kind(v1::FILE_KIND_OCI_IMAGE);
+    if (left_out > 0) {
+      level.Problem("TP232",
+                    absl::StrCat("the folder holds ", left_out,
+                                 " more files than are opened at once"));
+    }
+    const absl::Status read = Images(files, level);
+    if (!read.ok() && stopped_.empty()) return read;
+    if (!stopped_.empty()) level.Problem("TP232", stopped_);
+    level.report.set_size_bytes(stored_bytes_);
+    level.report.set_kernels_read(options_.kernels);
+    level.judge.Finish(level.report);
+    return on_report_(std::move(level.report));
+  }
+
  private:
   // A carrier that is being read.
   struct Level {
@@ -109,6 +130,8 @@ class Walk {
     Level* outer;
     int depth;
     PackageJudge judge;
+    // Judges the image that is being read, one after the other.
+    std::unique_ptr<PackageJudge> image_judge;
     v1::FileReport report;
   };
 
@@ -176,7 +199,7 @@ class Walk {
       outer->facts().set_reported(outer->facts().reported() + 1);
     }
     for (Level* level = outer; level != nullptr; level = level->outer) {
-      level->judge.Member(report);
+      (level->image_judge ? *level->image_judge : level->judge).Member(report);
     }
     return on_report_(std::move(report));
   }
@@ -326,6 +349,10 @@ class Walk {
     if (opened.ok()) {
       format = (*opened)->format();
       filters = (*opened)->filters();
+      if (format == "tar") {
+        TWINPATH_ASSIGN_OR_RETURN(const bool image, Oci(source, name, outer));
+        if (image) return true;
+      }
       if (format.empty()) {
         format = filters.back();
         filters.pop_back();
@@ -342,6 +369,178 @@ class Walk {
     }
     TWINPATH_RETURN_IF_ERROR(Close(source, level, read));
     return true;
+  }
+
+  // Files that were read into the scratch space, given up in reverse.
+  struct Spooled {
+    Spooled() = default;
+    Spooled(const Spooled&) = delete;
+    Spooled& operator=(const Spooled&) = delete;
+    ~Spooled() {
+      while (!sources.empty()) sources.pop_back();
+    }
+    std::vector<std::unique_ptr<ByteSource>> sources;
+  };
+
+  // Inspects a tar that is a saved image of a container. Returns false if it is
+  // another tar, which its first name tells in nearly all cases.
+  absl::StatusOr<bool> Oci(const ByteSource& source, const std::string& name,
+                           Level* outer) {
+    TWINPATH_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> reader,
+                              ArchiveReader::Open(source));
+    Level level(outer, name, kOciFormat);
+    level.report.set_kind(v1::FILE_KIND_OCI_IMAGE);
+    for (const std::string& filter : reader->filters()) {
+      level.facts().add_filters(filter);
+    }
+    Spooled spooled;
+    OciFiles files;
+    std::vector<std::string> paths;
+    std::vector<std::pair<std::string, std::string>> links;
+    absl::Status read;
+    uint64_t unpacked = 0;
+    ArchiveMember member;
+    while (read.ok()) {
+      const absl::StatusOr<bool> more = reader->Next(&member);
+      if (!more.ok()) {
+        level.Problem("TP233", more.status().message());
+        break;
+      }
+      if (!*more) break;
+      std::string path = CleanOciPath(member.path);
+      if (path.empty()) continue;
+      if (!MayBeOciPath(path)) return false;
+      if (!member.link_target.empty()) {
+        // Older docker save: layers that are there twice.
+        links.emplace_back(
+            path,
+            CleanOciPath(member.hard_link ? member.link_target
+                                          : absl::StrCat(DirName(path), "/",
+                                                         member.link_target)));
+      } else if (member.regular) {
+        paths.push_back(path);
+        read =
+            Collect(*reader, std::move(path), unpacked, level, spooled, files);
+      }
+    }
+    if (!LooksLikeOci(paths)) return false;
+    for (const auto& [link, target] : links) {
+      if (const auto file = files.find(target); file != files.end()) {
+        files.emplace(link, file->second);
+      }
+    }
+    if (read.ok()) read = Images(files, level);
+    TWINPATH_RETURN_IF_ERROR(Close(source, level, read));
+    return true;
+  }
+
+  // Adds a file of a layout to `files`.
+  absl::Status Collect(ArchiveReader& reader, std::string path,
+                       uint64_t& unpacked, Level& level, Spooled& spooled,
+                       OciFiles& files) {
+    const Member member = {.path = path, .metadata_path = path, .size = 0};
+    const absl::StatusOr<std::string> head = reader.Head(1);
+    std::unique_ptr<ByteSource> bytes = head.ok() ? reader.InPlace() : nullptr;
+    if (bytes == nullptr) {
+      absl::Status counted;
+      uint64_t size = 0;
+      absl::StatusOr<std::unique_ptr<ByteSource>> pushed =
+          scratch_.Push([&](const Scratch::Sink& sink) {
+            return reader.Read([&](absl::string_view piece) {
+              size += piece.size();
+              counted =
+                  CountBytes(level, member, piece.size(), reader, unpacked);
+              TWINPATH_RETURN_IF_ERROR(counted);
+              if (size > limits_.member_bytes) {
+                return absl::ResourceExhaustedError(absl::StrCat(
+                    "it is above the cap of ", HumanBytes(limits_.member_bytes),
+                    " for one member"));
+              }
+              return sink(piece);
+            });
+          });
+      TWINPATH_RETURN_IF_ERROR(counted);
+      if (!pushed.ok()) {
+        level.Problem("TP232", absl::StrCat(member.Label(), " is not read: ",
+                                            pushed.status().message()));
+        return absl::OkStatus();
+      }
+      bytes = *std::move(pushed);
+    }
+    files[std::move(path)] = bytes.get();
+    spooled.sources.push_back(std::move(bytes));
+    return absl::OkStatus();
+  }
+
+  // Inspects what is in the images of a layout in the end.
+  absl::Status Images(const OciFiles& files, Level& level) {
+    std::string label;
+    const auto finish = [&] {
+      if (!level.image_judge) return;
+      v1::FileReport own;
+      level.image_judge->Finish(own);
+      level.image_judge.reset();
+      AddPromise(own.carrier().promise(), *level.facts().mutable_promise());
+      for (const v1::Reason& reason : own.problems()) {
+        level.Problem(
+            reason.code(),
+            absl::StrCat(label, label.empty() ? "" : ": ", reason.detail()));
+      }
+    };
+    OciHooks hooks;
+    hooks.problem = [&](absl::string_view code, const std::string& detail) {
+      level.Problem(code, detail);
+    };
+    hooks.image = [&](const std::string& next, absl::string_view config) {
+      finish();
+      label = next;
+      level.image_judge = std::make_unique<PackageJudge>(
+          label.empty()
+              ? level.report.name()
+              : absl::StrCat(level.report.name(), kSeparator, label, ":"),
+          kOciFormat);
+      if (!config.empty()) level.image_judge->Metadata("config", config);
+    };
+    hooks.member = [&](ArchiveReader& reader, const ArchiveMember& found,
+                       const std::string& path, bool visible,
+                       uint64_t& unpacked) -> absl::Status {
+      const Member member = {
+          .path = path, .metadata_path = path, .size = found.size};
+      TWINPATH_RETURN_IF_ERROR(CountMember(level, member));
+      if (visible) return ReadMember(reader, member, true, unpacked, level);
+      // It is unpacked on the way to the next one.
+      return CountBytes(level, member,
+                        reader.filters().empty() ? 0 : found.size, reader,
+                        unpacked);
+    };
+    const absl::Status walked = WalkOci(files, hooks, level.facts());
+    finish();
+    return walked;
+  }
+
+  // Adds what another image of the same layout promises.
+  static void AddPromise(const v1::PackagePromise& from,
+                         v1::PackagePromise& to) {
+    const auto lacks = [](const auto& list, const auto& value) {
+      return std::find(list.begin(), list.end(), value) == list.end();
+    };
+    const bool first = to.kind().empty();
+    to.set_kind(kOciFormat);
+    for (const int cpu : from.cpu_architectures()) {
+      if (lacks(to.cpu_architectures(), cpu)) {
+        to.add_cpu_architectures(static_cast<v1::CpuArchitecture>(cpu));
+      }
+    }
+    for (const std::string& words : from.evidence()) {
+      if (lacks(to.evidence(), words)) to.add_evidence(words);
+    }
+    // Stated only where all images agree.
+    if (first && from.has_cuda_major()) {
+      to.set_cuda_major(from.cuda_major());
+    } else if (!first && (from.has_cuda_major() != to.has_cuda_major() ||
+                          from.cuda_major() != to.cuda_major())) {
+      to.clear_cuda_major();
+    }
   }
 
   // Goes through an archive; `part`: the part of the carrier that it is, if not
@@ -485,6 +684,17 @@ absl::Status InspectFile(const ByteSource& source, absl::string_view name,
                          const CarrierLimits& limits) {
   return Walk(source.size(), options, scratch, on_report, limits)
       .Run(source, name);
+}
+
+absl::Status InspectOciLayout(const OciFiles& files, uint64_t left_out,
+                              absl::string_view name,
+                              const InspectOptions& options, Scratch& scratch,
+                              const OnReport& on_report,
+                              const CarrierLimits& limits) {
+  uint64_t stored = 0;
+  for (const auto& [path, source] : files) stored += source->size();
+  return Walk(stored, options, scratch, on_report, limits)
+      .RunLayout(files, name, left_out);
 }
 
 }  // namespace twinpath::inspect

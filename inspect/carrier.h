@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "inspect/byte_source.h"
 #include "inspect/inspect.h"
+#include "inspect/oci.h"
 #include "inspect/scratch.h"
 #include "twinpath/v1/report.pb.h"
 
@@ -49,6 +50,14 @@ absl::Status InspectFile(const ByteSource& source, absl::string_view name,
                          const InspectOptions& options, Scratch& scratch,
                          const OnReport& on_report,
                          const CarrierLimits& limits = {});
+
+// Inspects an OCI image layout whose files lie in a folder, as one carrier.
+// `left_out`: how many more it has, which are not in `files`.
+absl::Status InspectOciLayout(const OciFiles& files, uint64_t left_out,
+                              absl::string_view name,
+                              const InspectOptions& options, Scratch& scratch,
+                              const OnReport& on_report,
+                              const CarrierLimits& limits = {});
 
 }  // namespace twinpath::inspect
 

@@ -653,7 +653,7 @@ absl::Status WalkOci(const OciFiles& files, const OciHooks& hooks,
   Layout layout(files, hooks);
   TWINPATH_RETURN_IF_ERROR(layout.Read());
   for (const Image& image : layout.images()) {
-    if (!image.config.empty()) hooks.config(image.config);
+    hooks.image(image.label, image.config);
     std::vector<v1::OciLayer> layers(image.layers.size());
     for (size_t i = 0; i < layers.size(); ++i) {
       const Blob& blob = image.layers[i];

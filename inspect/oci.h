@@ -62,8 +62,11 @@ struct OciHooks {
   // A problem of the carrier: TP232 or TP233.
   std::function<void(absl::string_view code, const std::string& detail)>
       problem;
-  // An image's configuration, JSON; once an image.
-  std::function<void(absl::string_view json)> config;
+  // An image begins. `label` tells it from the others of the layout, and is
+  // empty where there are none. `config`: its configuration, JSON; empty where
+  // there is none to be read.
+  std::function<void(const std::string& label, absl::string_view config)>
+      image;
   // A regular file of the layer that `layer` reads, at its turn. `path` is the
   // one in the image, with "PLATFORM:/" before it where the layout holds
   // several images. `visible`: it is there in the end, to be inspected;
