@@ -90,7 +90,7 @@ class LibarchiveReader final : public ArchiveReader {
     ::archive_read_set_seek_callback(handle_, &OnSeek);
     ::archive_read_set_callback_data(handle_, this);
     if (::archive_read_open1(handle_) != ARCHIVE_OK) {
-      return ::archive_filter_count(handle_) > 1 ? Damage() : NoArchive();
+      return source_.size() == 0 ? NoArchive() : Damage();
     }
     // The format is known behind the first header only.
     first_ = Advance();

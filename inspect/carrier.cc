@@ -263,10 +263,7 @@ class Walk {
           return absl::OkStatus();
         }
         TWINPATH_RETURN_IF_ERROR(more.status());
-        if (!*more) {
-          if (reader.thin()) NameExternal(level);
-          return absl::OkStatus();
-        }
+        if (!*more) return absl::OkStatus();
         const Member known = {.path = member.path,
                               .metadata_path = member.path,
                               .size = member.size};
@@ -297,14 +294,6 @@ class Walk {
     };
     TWINPATH_RETURN_IF_ERROR(Close(source, level, read()));
     return true;
-  }
-
-  static void NameExternal(Level& level) {
-    level.Problem("TP232",
-                  absl::StrCat("a thin archive: its ",
-                               level.facts().external_members_size(),
-                               " members are files beside it, to be inspected "
-                               "themselves"));
   }
 
   static bool StartsAsDeb(const ByteSource& source) {

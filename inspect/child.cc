@@ -16,6 +16,7 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "inspect/folder.h"
 #include "inspect/scratch.h"
 #include "twinpath/v1/runner.pb.h"
 
@@ -73,10 +74,62 @@ class CarriersFirst {
   std::vector<Group> groups_;
 };
 
+void NameLeftOut(uint64_t left_out, v1::FileReport& report) {
+  if (left_out == 0) return;
+  v1::Reason& reason = *report.add_problems();
+  reason.set_code("TP232");
+  reason.set_detail(absl::StrCat(
+      left_out,
+      " files of the image layout could not be opened, or are more "
+      "than are opened at once"));
+}
+
+// What a child gets of a target.
 struct OpenFile {
   size_t target = 0;
-  UniqueFd fd;
+  // One; those of an image layout in a folder are several.
+  std::vector<UniqueFd> fds;
+  // Of a layout: the paths of the files in it, and how many are left out.
+  std::vector<std::string> paths;
+  uint64_t left_out = 0;
 };
+
+// Most files of an image layout that are opened at once. Systems allow 1024
+// descriptors where nobody asked for more.
+constexpr size_t kMaxLayoutFiles = 512;
+
+absl::StatusOr<OpenFile> OpenTarget(const InspectTarget& target) {
+  OpenFile file;
+  if (!target.oci_layout) {
+    TWINPATH_ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(target.path));
+    file.fds.push_back(std::move(fd));
+    return file;
+  }
+  TWINPATH_ASSIGN_OR_RETURN(
+      const std::vector<std::string> paths,
+      ListOciLayout(target.path, kMaxLayoutFiles, file.left_out));
+  for (const std::string& path : paths) {
+    absl::StatusOr<UniqueFd> fd = OpenRegularFile(JoinPath(target.path, path));
+    if (!fd.ok()) {
+      ++file.left_out;
+      continue;
+    }
+    file.fds.push_back(*std::move(fd));
+    file.paths.push_back(path);
+  }
+  return file;
+}
+
+uint64_t SizeOf(const OpenFile& file) {
+  uint64_t size = 0;
+  for (const UniqueFd& fd : file.fds) {
+    struct stat status = {};
+    size += ::fstat(fd.get(), &status) == 0
+                ? static_cast<uint64_t>(status.st_size)
+                : kMaxBatchBytes;
+  }
+  return size;
+}
 
 // What a child said about its batch.
 struct Answer {
@@ -141,8 +194,17 @@ absl::StatusOr<Answer> RunChild(absl::Span<const OpenFile> batch,
   process.directory = "/";
   int in_child = kFirstFileInChild;
   for (const OpenFile& file : batch) {
-    request.add_names(targets[file.target].name);
-    process.descriptors.push_back({file.fd.get(), in_child++});
+    const InspectTarget& target = targets[file.target];
+    if (target.oci_layout) {
+      request.set_oci_layout(true);
+      request.set_name(target.name);
+      for (const std::string& path : file.paths) request.add_names(path);
+    } else {
+      request.add_names(target.name);
+    }
+    for (const UniqueFd& fd : file.fds) {
+      process.descriptors.push_back({fd.get(), in_child++});
+    }
   }
   if (scratch.valid()) process.descriptors.push_back({scratch.get(), in_child});
   process.input = request.SerializeAsString();
@@ -180,22 +242,23 @@ class Batches {
 
   absl::Status Run() {
     for (size_t i = 0; i < targets_.size(); ++i) {
-      absl::StatusOr<UniqueFd> fd = OpenRegularFile(targets_[i].path);
-      if (!fd.ok()) {
+      absl::StatusOr<OpenFile> file = OpenTarget(targets_[i]);
+      if (!file.ok()) {
         TWINPATH_RETURN_IF_ERROR(Flush());
-        TWINPATH_RETURN_IF_ERROR(on_file_(fd.status(), i, {}));
+        TWINPATH_RETURN_IF_ERROR(on_file_(file.status(), i, {}));
         continue;
       }
-      struct stat status = {};
-      const uint64_t size = ::fstat(fd->get(), &status) == 0
-                                ? static_cast<uint64_t>(status.st_size)
-                                : kMaxBatchBytes;
+      file->target = i;
+      const uint64_t size = SizeOf(*file);
       if (!batch_.empty() &&
-          (batch_.size() == kMaxBatchFiles || bytes_ + size > kMaxBatchBytes)) {
+          (targets_[i].oci_layout || batch_.size() == kMaxBatchFiles ||
+           bytes_ + size > kMaxBatchBytes)) {
         TWINPATH_RETURN_IF_ERROR(Flush());
       }
       bytes_ += size;
-      batch_.push_back({i, *std::move(fd)});
+      batch_.push_back(*std::move(file));
+      // A layout has a child of its own.
+      if (targets_[i].oci_layout) TWINPATH_RETURN_IF_ERROR(Flush());
     }
     return Flush();
   }
@@ -215,6 +278,7 @@ class Batches {
                                 RunChild(now, targets_, options_, scratch_));
       size_t done = 0;
       for (std::vector<v1::FileReport>& reports : answer.finished) {
+        NameLeftOut(now[done].left_out, reports.front());
         TWINPATH_RETURN_IF_ERROR(
             on_file_(absl::OkStatus(), now[done++].target, std::move(reports)));
       }

@@ -14,7 +14,11 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -54,10 +58,11 @@ absl::Status Send(const v1::InspectResult& result) {
   return WriteAll(STDOUT_FILENO, bytes);
 }
 
-// Inspects file number `index` and sends its reports. An error is one of
-// sending; a file that cannot be read is a report.
-absl::Status Inspect(const v1::InspectRequest& request, uint32_t index,
-                     const InspectOptions& options, Scratch& scratch) {
+// Sends the reports that `inspect` makes of file number `index`. An error is
+// one of sending; a file that cannot be read is a report.
+absl::Status Answer(
+    uint32_t index, const std::string& name,
+    const std::function<absl::Status(const OnReport&)>& inspect) {
   v1::InspectResult result;
   result.set_file(index);
   absl::Status sent;
@@ -66,12 +71,7 @@ absl::Status Inspect(const v1::InspectRequest& request, uint32_t index,
     sent = Send(result);
     return sent;
   };
-  const std::string& name = request.names(static_cast<int>(index));
-  const absl::StatusOr<FileSource> source =
-      FileSource::Open(kFirstFile + static_cast<int>(index));
-  const absl::Status inspected =
-      source.ok() ? InspectFile(*source, name, options, scratch, on_report)
-                  : source.status();
+  const absl::Status inspected = inspect(on_report);
   if (inspected.ok() || !sent.ok()) return sent;
   v1::FileReport unread;
   unread.set_name(name);
@@ -79,6 +79,36 @@ absl::Status Inspect(const v1::InspectRequest& request, uint32_t index,
   reason.set_code("TP232");
   reason.set_detail(absl::StrCat("it cannot be read: ", MessageOf(inspected)));
   return on_report(std::move(unread));
+}
+
+absl::Status InspectOne(const v1::InspectRequest& request, int index,
+                        const InspectOptions& options, Scratch& scratch) {
+  const std::string& name = request.names(index);
+  return Answer(static_cast<uint32_t>(index), name,
+                [&](const OnReport& on_report) -> absl::Status {
+                  TWINPATH_ASSIGN_OR_RETURN(
+                      const FileSource source,
+                      FileSource::Open(kFirstFile + index));
+                  return InspectFile(source, name, options, scratch, on_report);
+                });
+}
+
+// All files are one image layout.
+absl::Status InspectLayout(const v1::InspectRequest& request,
+                           const InspectOptions& options, Scratch& scratch) {
+  return Answer(
+      0, request.name(), [&](const OnReport& on_report) -> absl::Status {
+        std::vector<std::unique_ptr<FileSource>> sources;
+        OciFiles files;
+        for (int i = 0; i < request.names_size(); ++i) {
+          TWINPATH_ASSIGN_OR_RETURN(FileSource source,
+                                    FileSource::Open(kFirstFile + i));
+          sources.push_back(std::make_unique<FileSource>(std::move(source)));
+          files[request.names(i)] = sources.back().get();
+        }
+        return InspectOciLayout(files, 0, request.name(), options, scratch,
+                                on_report);
+      });
 }
 
 int Main() {
@@ -92,7 +122,9 @@ int Main() {
       !confined.ok()) {
     return Complain(confined.status().message());
   }
-  if (request.names_size() == 0) request.add_names(request.name());
+  if (request.names_size() == 0 && !request.oci_layout()) {
+    request.add_names(request.name());
+  }
   const InspectOptions options = {.kernels = request.kernels(),
                                   .digest = request.digest(),
                                   .image_digests = request.image_digests(),
@@ -102,9 +134,12 @@ int Main() {
                                   .members = request.members()};
   Scratch scratch(request.scratch() ? kFirstFile + request.names_size() : -1,
                   kScratchFileBytes);
+  if (request.oci_layout()) {
+    const absl::Status sent = InspectLayout(request, options, scratch);
+    return sent.ok() ? kExitPass : Complain(sent.message());
+  }
   for (int i = 0; i < request.names_size(); ++i) {
-    const absl::Status sent =
-        Inspect(request, static_cast<uint32_t>(i), options, scratch);
+    const absl::Status sent = InspectOne(request, i, options, scratch);
     if (!sent.ok()) return Complain(sent.message());
   }
   return kExitPass;

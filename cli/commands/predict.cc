@@ -92,11 +92,13 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
     report.set_inspector_version(std::string(kVersion));
     for (const std::string& path : options.files) {
       progress.Show(absl::StrCat("reading ", path));
-      absl::StatusOr<v1::FileReport> file =
-          inspect::InspectInChild(path, path, inspect::InspectOptions{});
-      if (!file.ok()) return console.Fail(file.status());
-      any_code |= !file->fatbins().empty() || !file->problems().empty();
-      *report.add_files() = *std::move(file);
+      absl::StatusOr<std::vector<v1::FileReport>> files =
+          inspect::InspectAllInChild(path, path, inspect::InspectOptions{});
+      if (!files.ok()) return console.Fail(files.status());
+      for (v1::FileReport& file : *files) {
+        any_code |= !file.fatbins().empty() || !file.problems().empty();
+        *report.add_files() = std::move(file);
+      }
     }
     progress.Show("predicting");
     const compat::Predictor predictor(report);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "inspect/manifest.h"
+#include "tests/inspect/archive_builder.h"
 #include "tests/inspect/fatbin_builder.h"
 #include "tests/inspect/inspect_fixture.h"
 
@@ -89,6 +90,151 @@ TEST_F(ChildTest, WhatAChildSaysOfItsFailureIsKept) {
       InspectInChild(fatbin_, "demo", {});
   ASSERT_THAT(report, IsOk());
   EXPECT_THAT(report->problems(0).detail(), HasSubstr("no memory"));
+}
+
+// Names of all reports, those of one file joined; "!CODE" for what cannot be
+// opened.
+std::vector<std::string> NamesOf(const std::vector<InspectTarget>& targets,
+                                 const InspectOptions& options = {}) {
+  std::vector<std::string> all;
+  EXPECT_THAT(
+      InspectFiles(targets, options,
+                   [&](const absl::Status& opened, size_t target,
+                       std::vector<v1::FileReport> reports) {
+                     EXPECT_EQ(target, all.size());
+                     std::string names;
+                     if (!opened.ok()) {
+                       names = absl::StrCat(
+                           "!", absl::StatusCodeToString(opened.code()));
+                     }
+                     for (const v1::FileReport& report : reports) {
+                       absl::StrAppend(&names, names.empty() ? "" : " ",
+                                       report.name());
+                       for (const std::string& code : ProblemCodes(report)) {
+                         absl::StrAppend(&names, "(", code, ")");
+                       }
+                     }
+                     all.push_back(names);
+                     return absl::OkStatus();
+                   }),
+      IsOk());
+  return all;
+}
+
+TEST_F(ChildTest, CarriersStandBeforeTheirMembers) {
+  const std::string fatbin = BuildFatbin({SassEntry({.sm = 90})});
+  const std::string inner =
+      BuildArchive("zip", {{"a.fatbin", fatbin}, {"b.fatbin", fatbin}});
+  const std::string outer = BuildArchive(
+      "gnutar", {{"1.zip", inner}, {"x.fatbin", fatbin}, {"2.zip", inner}},
+      {.filters = {"gzip"}});
+  const std::string path = folder_->path() + "/all.tgz";
+  ASSERT_THAT(WriteFileAtomic(path, outer, 0644), IsOk());
+  EXPECT_THAT(
+      NamesOf({{path, "t"}, {fatbin_, "f"}, {path, "u"}}),
+      ElementsAre(
+          "t t!/1.zip t!/1.zip!/a.fatbin t!/1.zip!/b.fatbin "
+          "t!/x.fatbin t!/2.zip t!/2.zip!/a.fatbin t!/2.zip!/b.fatbin",
+          "f",
+          "u u!/1.zip u!/1.zip!/a.fatbin u!/1.zip!/b.fatbin "
+          "u!/x.fatbin u!/2.zip u!/2.zip!/a.fatbin u!/2.zip!/b.fatbin"));
+  const absl::StatusOr<std::vector<v1::FileReport>> all =
+      InspectAllInChild(path, "t", {});
+  ASSERT_THAT(all, IsOk());
+  EXPECT_EQ(all->size(), 8u);
+  // One file alone is never opened as a carrier.
+  const absl::StatusOr<v1::FileReport> alone = InspectInChild(path, "t", {});
+  ASSERT_THAT(alone, IsOk());
+  EXPECT_FALSE(alone->has_carrier());
+}
+
+// The scratch file works in the confined child.
+TEST_F(ChildTest, LargeMembersGoThroughTheScratchFile) {
+  const std::string fatbin =
+      BuildFatbin({SassEntry({.sm = 90, .filler = 20 << 20})});
+  const std::string bytes =
+      BuildArchive("zip", {{"large", fatbin}, {"again", fatbin}});
+  const std::string path = folder_->path() + "/x.zip";
+  ASSERT_THAT(WriteFileAtomic(path, bytes, 0644), IsOk());
+  EXPECT_THAT(NamesOf({{path, "x"}}), ElementsAre("x x!/large x!/again"));
+  ::setenv("TMPDIR", "/nowhere", 1);
+  EXPECT_THAT(NamesOf({{path, "x"}}), ElementsAre("x x!/large x!/again"));
+  ::unsetenv("TMPDIR");
+}
+
+TEST_F(ChildTest, ManyFilesInBatches) {
+  std::vector<InspectTarget> targets;
+  std::vector<std::string> want;
+  for (size_t i = 0; i < 2 * kMaxBatchFiles + 3; ++i) {
+    targets.push_back({fatbin_, absl::StrCat("file", i)});
+    want.push_back(targets.back().name);
+  }
+  targets[5].path = folder_->path() + "/gone";
+  want[5] = "!NOT_FOUND";
+  targets[70].path = folder_->path();
+  want[70] = "!INVALID_ARGUMENT";
+  EXPECT_EQ(NamesOf(targets), want);
+  EXPECT_THAT(NamesOf({}), ::testing::IsEmpty());
+}
+
+// A child that dies at one file costs only that one.
+TEST_F(ChildTest, OnlyTheGuiltyFileIsIncomplete) {
+  const char* const bin = std::getenv("TWINPATH_BIN_DIR");
+  if (bin == nullptr) GTEST_SKIP() << "needs TWINPATH_BIN_DIR";
+  // Cuts the answer short, at the second report of a batch, where the request
+  // names "bad"; a request for "bad" alone gives nothing.
+  ReplaceInspector(absl::StrCat(
+      "cat > \"", folder_->path(), "/request\"\n", "if grep -q bad \"",
+      folder_->path(), "/request\"; then\n", "  if grep -q first \"",
+      folder_->path(), "/request\"; then\n    ", bin, "/twinpath-inspect < \"",
+      folder_->path(), "/request\" | head -c \"$(cat ", folder_->path(),
+      "/first_size)\"\n", "  fi\n  kill -SEGV $$\nfi\nexec ", bin,
+      "/twinpath-inspect < \"", folder_->path(), "/request\"\n"));
+  // The first report's length is what a batch of one gives.
+  ASSERT_THAT(WriteFileAtomic(folder_->path() + "/first_size", "0", 0644),
+              IsOk());
+  EXPECT_THAT(NamesOf({{fatbin_, "first"},
+                       {fatbin_, "bad"},
+                       {fatbin_, "third"},
+                       {fatbin_, "last"}}),
+              ElementsAre("first", "bad(TP232)", "third", "last"));
+}
+
+TEST_F(ChildTest, ErrorsOfTheReceiverEndIt) {
+  int calls = 0;
+  EXPECT_THAT(InspectFiles({{{fatbin_, "a"}, {fatbin_, "b"}}}, {},
+                           [&](const absl::Status&, size_t,
+                               const std::vector<v1::FileReport>&) {
+                             ++calls;
+                             return absl::CancelledError("enough");
+                           }),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(ChildTest, AnArtifactsCarriersAreOpened) {
+  ASSERT_THAT(
+      WriteFileAtomic(
+          folder_->path() + "/x.zip",
+          BuildArchive("zip",
+                       {{"k.fatbin", BuildFatbin({SassEntry({.sm = 100})})}}),
+          0644),
+      IsOk());
+  const absl::StatusOr<v1::Artifact> artifact =
+      ScanArtifact({folder_->path()}, "");
+  ASSERT_THAT(artifact, IsOk());
+  const absl::StatusOr<v1::ArtifactReport> report = InspectArtifact(
+      *artifact,
+      [this](const v1::ArtifactFile& file) -> absl::StatusOr<std::string> {
+        return JoinPath(folder_->path(), file.name());
+      },
+      {});
+  ASSERT_THAT(report, IsOk());
+  ASSERT_EQ(report->files_size(), 3);
+  EXPECT_EQ(report->files(1).name(), "x.zip");
+  EXPECT_TRUE(report->files(1).has_carrier());
+  EXPECT_EQ(report->files(2).name(), "x.zip!/k.fatbin");
+  EXPECT_EQ(report->files(2).member_of(), "x.zip");
 }
 
 TEST_F(ChildTest, InspectsAnArtifact) {
