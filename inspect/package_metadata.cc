@@ -459,6 +459,10 @@ void PackageMetadata::ReadOciConfig(absl::string_view text) {
   if (env == nullptr) return;
   for (const Value& value : env->list_value().values()) {
     absl::string_view variable = value.string_value();
+    // What the driver has to have, "cuda>=12.8 brand=...".
+    if (absl::StartsWith(variable, "NVIDIA_REQUIRE_CUDA=")) {
+      Evidence(Cut(variable));
+    }
     if (!absl::ConsumePrefix(&variable, "CUDA_VERSION=")) continue;
     uint32_t major = 0;
     if (absl::SimpleAtoi(variable.substr(0, variable.find('.')), &major) &&
