@@ -254,44 +254,51 @@ absl::Status Decoder::DecodeAll(v1::Compression compression,
 absl::StatusOr<std::string> Decoder::DecodePrefix(v1::Compression compression,
                                                   absl::string_view stored,
                                                   size_t size) {
-  std::string out(size, '\0');
-  bool finished = false;
+  Buffer out;
+  TWINPATH_RETURN_IF_ERROR(DecodePrefix(compression, stored, size, out));
+  return std::string(out.view());
+}
+
+absl::Status Decoder::DecodePrefix(v1::Compression compression,
+                                   absl::string_view stored, size_t size,
+                                   Buffer& out) {
+  char* const to = out.Prepare(size);
+  const auto pump = [&](Codec& codec) -> absl::Status {
+    TWINPATH_RETURN_IF_ERROR(codec.Restart());
+    bool finished = false;
+    TWINPATH_ASSIGN_OR_RETURN(const size_t got,
+                              Pump(codec, stored, to, size, finished));
+    out.Cut(got);
+    return absl::OkStatus();
+  };
   switch (compression) {
     case v1::COMPRESSION_NONE:
-      out = std::string(stored.substr(0, size));
-      return out;
+      out.Cut(stored.size());
+      if (!out.view().empty()) {
+        std::memcpy(to, stored.data(), out.view().size());
+      }
+      return absl::OkStatus();
     case v1::COMPRESSION_LZ4_BLOCK: {
       const int in_size =
           static_cast<int>(std::min<size_t>(stored.size(), INT_MAX));
       const int want = static_cast<int>(std::min<size_t>(size, INT_MAX));
-      const int got = LZ4_decompress_safe_partial(stored.data(), out.data(),
-                                                  in_size, want, want);
+      const int got =
+          LZ4_decompress_safe_partial(stored.data(), to, in_size, want, want);
       if (got < 0) return Corrupt("LZ4", "broken");
-      out.resize(static_cast<size_t>(got));
-      return out;
+      out.Cut(static_cast<size_t>(got));
+      return absl::OkStatus();
     }
     case v1::COMPRESSION_ZSTD: {
       if (contexts_->zstd == nullptr) {
         return absl::ResourceExhaustedError("no memory for zstd");
       }
       ZstdCodec codec(contexts_->zstd.get());
-      TWINPATH_RETURN_IF_ERROR(codec.Restart());
-      TWINPATH_ASSIGN_OR_RETURN(
-          const size_t got, Pump(codec, stored, out.data(), size, finished));
-      out.resize(got);
-      return out;
+      return pump(codec);
     }
     case v1::COMPRESSION_ZLIB:
-    case v1::COMPRESSION_LZ4_FRAME: {
-      Codec& codec = compression == v1::COMPRESSION_ZLIB
-                         ? static_cast<Codec&>(contexts_->zlib)
-                         : static_cast<Codec&>(contexts_->lz4_frame);
-      TWINPATH_RETURN_IF_ERROR(codec.Restart());
-      TWINPATH_ASSIGN_OR_RETURN(
-          const size_t got, Pump(codec, stored, out.data(), size, finished));
-      out.resize(got);
-      return out;
-    }
+      return pump(contexts_->zlib);
+    case v1::COMPRESSION_LZ4_FRAME:
+      return pump(contexts_->lz4_frame);
     default:
       return absl::UnimplementedError("the payload's packing is not known");
   }

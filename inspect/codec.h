@@ -27,6 +27,8 @@ class Buffer {
   // are.
   char* Prepare(size_t size);
   void Free();
+  // Keeps only the first `size` bytes, if there are more.
+  void Cut(size_t size) { size_ = size < size_ ? size : size_; }
   absl::string_view view() const { return {data_.get(), size_}; }
 
  private:
@@ -54,6 +56,9 @@ class Decoder {
   absl::StatusOr<std::string> DecodePrefix(v1::Compression compression,
                                            absl::string_view stored,
                                            size_t size);
+  // The same into `out`, which holds afterwards what could be decoded of them.
+  absl::Status DecodePrefix(v1::Compression compression,
+                            absl::string_view stored, size_t size, Buffer& out);
 
  private:
   struct Contexts;

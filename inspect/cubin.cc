@@ -6,17 +6,16 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/status.h"
+#include "inspect/cubin_notes.h"
 #include "inspect/elf_view.h"
 #include "inspect/little_endian.h"
 
 namespace twinpath::inspect {
 namespace {
 
-constexpr uint16_t kTypeCapsule = 0xff00;
 constexpr size_t kSymbolBytes = 24;
 constexpr uint8_t kSymbolFunction = 2;
 // STO_CUDA_ENTRY (LLVM, BinaryFormat/ELF.h).
@@ -26,9 +25,6 @@ constexpr uint8_t kAttrMaxThreads = 0x05;
 constexpr uint8_t kAttrRequiredThreads = 0x10;
 constexpr uint8_t kAttrRegisterCount = 0x2f;
 constexpr uint8_t kCompatAcceleratorTarget = 0x09;
-constexpr uint32_t kNoteCuinfo = 1000;
-constexpr uint32_t kNoteToolkit = 2000;
-constexpr size_t kNoteHeaderBytes = 24;
 // Static shared memory of SM 9.0 and later includes this much that the system
 // reserves.
 constexpr uint64_t kReservedShared = 1024;
@@ -69,38 +65,14 @@ std::optional<uint32_t> Product(absl::string_view xyz) {
   return static_cast<uint32_t>(product);
 }
 
-absl::string_view CString(absl::string_view table, uint64_t at) {
-  if (at >= table.size()) return {};
-  const absl::string_view rest = table.substr(at);
-  return rest.substr(0, rest.find('\0'));
-}
-
-// The suffix of a "-arch sm_90a" among a tool's options; 0 if there is none.
-char SuffixInOptions(absl::string_view options, uint32_t target) {
-  for (absl::string_view word :
-       absl::StrSplit(options, absl::ByAnyChar(" =,\t"), absl::SkipEmpty())) {
-    if (!absl::ConsumePrefix(&word, "sm_") &&
-        !absl::ConsumePrefix(&word, "compute_")) {
-      continue;
-    }
-    if (word.empty()) continue;
-    const char last = word.back();
-    uint32_t number = 0;
-    if ((last == 'a' || last == 'f') &&
-        absl::SimpleAtoi(word.substr(0, word.size() - 1), &number) &&
-        number == target) {
-      return last;
-    }
-  }
-  return 0;
-}
-
 class Reader {
  public:
   Reader(const ByteSource& source, const ElfView& elf)
       : source_(source), elf_(elf) {}
 
-  absl::StatusOr<Cubin> Run(bool kernels) {
+  absl::StatusOr<Cubin> Run(CubinDetail detail) {
+    const bool kernels = detail != CubinDetail::kHeader;
+    details_ = detail == CubinDetail::kAll;
     Header();
     Index(kernels);
     TWINPATH_RETURN_IF_ERROR(ReadWanted());
@@ -131,26 +103,9 @@ class Reader {
   }
 
   void Header() {
-    const uint32_t flags = elf_.flags();
-    cubin_.relocatable = elf_.type() == kElfTypeRel;
-    cubin_.capsule_only = elf_.type() == kTypeCapsule;
-    if (elf_.abi_version() >= 8) {
-      cubin_.target = (flags >> 8) & 0xff;
-      if ((flags & 0x08) != 0) cubin_.suffix = 'a';
-    } else {
-      cubin_.target = flags & 0xff;
-      // The bit is also found set on old SM 6.0 code, where it means something
-      // else.
-      if ((flags & 0x800) != 0 && cubin_.target >= 90) cubin_.suffix = 'a';
-      SetToolkit(elf_.version());
-    }
+    ApplyCubinHeader(elf_.type(), elf_.abi_version(), elf_.version(),
+                     elf_.flags(), cubin_);
     if (!elf_.section_problem().empty()) Complain(elf_.section_problem());
-  }
-
-  void SetToolkit(uint32_t times_ten) {
-    if (times_ten < 10 || times_ten > 9999) return;
-    cubin_.toolkit_major = times_ten / 10;
-    cubin_.toolkit_minor = times_ten % 10;
   }
 
   // Returns the place in wanted_, or -1 if the section cannot be read.
@@ -194,6 +149,8 @@ class Reader {
         if (section.link < elf_.sections().size()) {
           strings_ = Want(elf_.sections()[section.link], kMaxCubinTableBytes);
         }
+      } else if (!details_) {
+        continue;
       } else if (name == ".nv.info") {
         info_ = Want(section, kMaxCubinTableBytes);
       } else if (absl::ConsumePrefix(&name, ".nv.info.")) {
@@ -227,51 +184,10 @@ class Reader {
                : absl::string_view(wanted_[static_cast<size_t>(wanted)].bytes);
   }
 
-  // The description of the first note, if it is NVIDIA's of that type.
-  static absl::string_view NoteBody(absl::string_view bytes, uint32_t type) {
-    if (bytes.size() < kNoteHeaderBytes || LoadU32(bytes.data()) != 12 ||
-        LoadU32(bytes.data() + 8) != type ||
-        bytes.substr(12, 11) != "NVIDIA Corp") {
-      return {};
-    }
-    return bytes.substr(kNoteHeaderBytes, LoadU32(bytes.data() + 4));
-  }
-
   void Notes() {
-    const absl::string_view cuinfo = NoteBody(BytesOf(cuinfo_), kNoteCuinfo);
-    if (cuinfo.size() >= 8) {
-      cubin_.virtual_architecture = LoadU16(cuinfo.data() + 2);
-      if (!cuinfo_is_cuver_) SetToolkit(LoadU16(cuinfo.data() + 4));
-    }
-    const absl::string_view toolkit = NoteBody(BytesOf(toolkit_), kNoteToolkit);
-    if (toolkit.size() < 24) return;
-    // Files of 12.x state the toolkit where later ones state the note's
-    // version.
-    const uint32_t version = LoadU32(toolkit.data());
-    if (version >= 100 && cubin_.toolkit_major == 0) SetToolkit(version);
-    const absl::string_view strings = toolkit.substr(24);
-    cubin_.tool = std::string(CString(strings, LoadU32(toolkit.data() + 8)));
-    cubin_.tool_version =
-        std::string(CString(strings, LoadU32(toolkit.data() + 12)));
-    cubin_.options =
-        std::string(CString(strings, LoadU32(toolkit.data() + 20)));
-    if (cubin_.toolkit_major == 0) ToolkitFromVersionLine();
-  }
-
-  // "Cuda compilation tools, release 12.8, V12.8.93".
-  void ToolkitFromVersionLine() {
-    const absl::string_view line = cubin_.tool_version;
-    const size_t at = line.find("release ");
-    if (at == absl::string_view::npos) return;
-    const std::vector<absl::string_view> parts =
-        absl::StrSplit(line.substr(at + 8), absl::ByAnyChar(".,"));
-    uint32_t major = 0;
-    uint32_t minor = 0;
-    if (parts.size() >= 2 && absl::SimpleAtoi(parts[0], &major) &&
-        absl::SimpleAtoi(parts[1], &minor)) {
-      cubin_.toolkit_major = major;
-      cubin_.toolkit_minor = minor;
-    }
+    ApplyCuinfo(NoteBody(BytesOf(cuinfo_), kNoteCuinfo), cuinfo_is_cuver_,
+                cubin_);
+    ApplyToolkitNote(NoteBody(BytesOf(toolkit_), kNoteToolkit), cubin_);
   }
 
   void Suffix() {
@@ -282,8 +198,9 @@ class Reader {
         cubin_.suffix = 'a';
       }
     });
-    if (cubin_.suffix == 0) {
-      cubin_.suffix = SuffixInOptions(cubin_.options, cubin_.target);
+    char suffix = 0;
+    if (cubin_.suffix == 0 && SuffixOfOptions(cubin_, suffix)) {
+      cubin_.suffix = suffix;
     }
   }
 
@@ -306,7 +223,7 @@ class Reader {
           LoadU16(at + 6) == 0) {
         continue;
       }
-      const absl::string_view name = CString(strings, LoadU32(at));
+      const absl::string_view name = CStringAt(strings, LoadU32(at));
       if (name.empty() || name.size() > kMaxKernelNameBytes) {
         Complain("a kernel's name lies outside the string table");
         continue;
@@ -329,6 +246,7 @@ class Reader {
     if (auto found = registers.find(symbol); found != registers.end()) {
       kernel.registers = found->second;
     }
+    if (!details_) return;
     const auto found = functions_.find(name);
     if (found == functions_.end() || found->second.used) return;
     found->second.used = true;
@@ -355,6 +273,7 @@ class Reader {
   const ByteSource& source_;
   const ElfView& elf_;
   Cubin cubin_;
+  bool details_ = true;
   std::vector<Wanted> wanted_;
   absl::flat_hash_map<absl::string_view, FunctionSections> functions_;
   uint64_t total_ = 0;
@@ -376,13 +295,17 @@ bool LooksLikeCubin(absl::string_view head) {
          LoadU16(head.data() + 18) == kElfMachineCuda;
 }
 
-absl::StatusOr<Cubin> ReadCubin(const ByteSource& source, bool kernels) {
+absl::StatusOr<Cubin> ReadCubin(const ByteSource& source, CubinDetail detail) {
   TWINPATH_ASSIGN_OR_RETURN(const ElfView elf, ElfView::Open(source));
   if (elf.machine() != kElfMachineCuda) {
     return absl::InvalidArgumentError(absl::StrCat(
         "an ELF file for machine ", elf.machine(), ", not device code"));
   }
-  return Reader(source, elf).Run(kernels);
+  return Reader(source, elf).Run(detail);
+}
+
+absl::StatusOr<Cubin> ReadCubin(const ByteSource& source, bool kernels) {
+  return ReadCubin(source, kernels ? CubinDetail::kAll : CubinDetail::kHeader);
 }
 
 }  // namespace twinpath::inspect

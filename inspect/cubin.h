@@ -57,9 +57,19 @@ inline constexpr uint64_t kMaxCubinTableBytes = uint64_t{64} << 20;
 // e_machine 190.
 bool LooksLikeCubin(absl::string_view head);
 
-// Reads the cubin in `source`. With `kernels` false only the ELF header, the
-// section table and the notes are looked at. INVALID_ARGUMENT if it is no
-// cubin; DATA_LOSS and read errors of the source.
+enum class CubinDetail {
+  // The ELF header, the section table and the notes.
+  kHeader,
+  // Kernels' names too.
+  kNames,
+  // Their registers, shared memory and threads too.
+  kAll,
+};
+
+// Reads the cubin in `source`. INVALID_ARGUMENT if it is no cubin; DATA_LOSS
+// and read errors of the source.
+absl::StatusOr<Cubin> ReadCubin(const ByteSource& source, CubinDetail detail);
+// kAll with `kernels`, kHeader without.
 absl::StatusOr<Cubin> ReadCubin(const ByteSource& source, bool kernels);
 
 }  // namespace twinpath::inspect

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "base/status.h"
+#include "inspect/cubin_prefix.h"
 #include "inspect/elf_view.h"
 #include "inspect/little_endian.h"
 #include "inspect/ptx.h"
@@ -23,6 +24,10 @@ namespace {
 
 constexpr size_t kPeekBytes = 64;
 constexpr size_t kDigestWindow = 1 << 20;
+// Bytes of a cubin that hold its names: of nearly all, and of all that are
+// worth the attempt.
+constexpr uint64_t kFirstPrefix = 32 << 10;
+constexpr uint64_t kLastPrefix = 2 << 20;
 
 v1::ImageKind KindOfEntry(uint16_t kind, bool relocatable_section) {
   switch (kind) {
@@ -172,13 +177,17 @@ void PayloadReader::ReadAll(const std::vector<Payload>& payloads) {
     bytes += payload.peek ? kPeekBytes
                           : std::min(payload.expanded, kLargeImageBytes);
   }
-  const int threads =
+  const unsigned threads =
       bytes < (uint64_t{4} << 20)
           ? 1
-          : std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
-                       kMaxThreads);
+          : std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads);
+  // At most half of it for one thread: the largest images have buffers of
+  // their own.
+  const uint64_t share = kBenchBytes / std::max(threads, 2u);
+  small_stored_bytes_ = share / 4;
+  small_image_bytes_ = share - small_stored_bytes_;
   std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
   work();
   for (std::thread& other : others) other.join();
 }
@@ -206,8 +215,12 @@ void PayloadReader::Read(const Payload& payload, Bench& bench) {
     if (options_.image_digests) TakeDigest(part, image);
     return;
   }
-  if (payload.stored <= kSmallStoredBytes &&
-      payload.expanded <= kSmallImageBytes) {
+  if (IsSass(image) && !options_.image_digests &&
+      !(options_.kernels && options_.details) && ReadPrefix(payload, bench)) {
+    return;
+  }
+  if (payload.stored <= small_stored_bytes_ &&
+      payload.expanded <= small_image_bytes_) {
     ReadInMemory(payload, bench);
   } else {
     MutexLock lock(large_mutex_);
@@ -246,6 +259,40 @@ void PayloadReader::Peek(const Payload& payload, Bench& bench) {
                        ? v1::IMAGE_KIND_RELOCATABLE_SASS
                        : v1::IMAGE_KIND_SASS);
   }
+}
+
+bool PayloadReader::ReadPrefix(const Payload& payload, Bench& bench) {
+  // Each step decodes anew: the first one nearly always does.
+  for (uint64_t size = kFirstPrefix; size <= kLastPrefix; size *= 8) {
+    // Where most of it is needed it is all decoded.
+    if (size > payload.expanded / 2 && size != kFirstPrefix) return false;
+    size = std::min(size, payload.expanded);
+    // Packing makes nothing much longer; one block more for zstd.
+    const size_t n =
+        std::min<uint64_t>(payload.stored, size + kPrefixStoredBytes);
+    if (!source_.ReadAt(payload.offset, n, bench.stored.Prepare(n)).ok() ||
+        !bench.decoder
+             .DecodePrefix(payload.image->compression(), bench.stored.view(),
+                           size, bench.expanded)
+             .ok()) {
+      return false;
+    }
+    Cubin cubin;
+    switch (ReadCubinPrefix(
+        bench.expanded.view(),
+        {.kernels = options_.kernels, .target = payload.target_unknown},
+        cubin)) {
+      case PrefixState::kRead:
+        ApplyCubin(cubin, options_.kernels, budget_, *payload.image);
+        return true;
+      case PrefixState::kUnknown:
+        return false;
+      case PrefixState::kMore:
+        if (size == payload.expanded) return false;
+        break;
+    }
+  }
+  return false;
 }
 
 void PayloadReader::ReadInMemory(const Payload& payload, Bench& bench) {
@@ -305,7 +352,10 @@ void PayloadReader::ReadStreaming(const Payload& payload) {
 }
 
 void PayloadReader::ReadElf(const ByteSource& bytes, v1::Image& image) {
-  absl::StatusOr<Cubin> cubin = ReadCubin(bytes, options_.kernels);
+  absl::StatusOr<Cubin> cubin =
+      ReadCubin(bytes, !options_.kernels  ? CubinDetail::kHeader
+                       : options_.details ? CubinDetail::kAll
+                                          : CubinDetail::kNames);
   if (!cubin.ok()) {
     SetStatusProblem(image,
                      absl::Status(cubin.status().code(),

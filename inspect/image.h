@@ -2,7 +2,8 @@
 // and the reading of its payload: decode, list kernels, take notes. Payloads of
 // different images are read in parallel, with bounded memory: small ones in
 // each thread's own buffers, large ones one at a time, very large ones while
-// they are decoded.
+// they are decoded. Where only names are asked for, no more of a cubin is
+// decoded than holds them.
 
 #ifndef TWINPATH_INSPECT_IMAGE_H_
 #define TWINPATH_INSPECT_IMAGE_H_
@@ -21,14 +22,14 @@
 
 namespace twinpath::inspect {
 
-// Most bytes an image held in a thread's own buffers has, stored and expanded.
-inline constexpr uint64_t kSmallStoredBytes = uint64_t{8} << 20;
-inline constexpr uint64_t kSmallImageBytes = uint64_t{24} << 20;
+// What the buffers of all threads together may take; an image's stored bytes
+// take up to a quarter of a thread's share, its expanded bytes the rest.
+inline constexpr uint64_t kBenchBytes = uint64_t{128} << 20;
 // Most bytes an image held in memory at all has, stored and expanded; above
 // this it is decoded while it is read, where its codec can.
 inline constexpr uint64_t kLargeStoredBytes = uint64_t{48} << 20;
 inline constexpr uint64_t kLargeImageBytes = uint64_t{144} << 20;
-inline constexpr int kMaxThreads = 4;
+inline constexpr unsigned kMaxThreads = 8;
 
 // Fills kind, target, sizes and packing from an entry's header.
 // `relocatable_section`: the section's name says that its code still has to be
@@ -47,6 +48,8 @@ struct Payload {
   bool peek = false;
   // Read producer and target even where kernels are not asked for.
   bool notes = false;
+  // Nothing but the payload states the target.
+  bool target_unknown = false;
 };
 
 // The payload of an entry that DescribeEntry described.
@@ -73,6 +76,8 @@ class PayloadReader {
 
   void Read(const Payload& payload, Bench& bench);
   void Peek(const Payload& payload, Bench& bench);
+  // Reads a cubin from its first bytes; returns false if that does not do.
+  bool ReadPrefix(const Payload& payload, Bench& bench);
   void ReadInMemory(const Payload& payload, Bench& bench);
   void ReadStreaming(const Payload& payload);
   void ReadElf(const ByteSource& bytes, v1::Image& image);
@@ -83,12 +88,16 @@ class PayloadReader {
   const InspectOptions& options_;
   ReportBudget& budget_;
   const uint64_t max_image_bytes_;
+  // What a thread's own buffers take, by the number of threads.
+  uint64_t small_stored_bytes_ = 0;
+  uint64_t small_image_bytes_ = 0;
   Mutex large_mutex_;
   Bench large_ ABSL_GUARDED_BY(large_mutex_);
 };
 
 // Moves what a cubin says into an image: kind, target (a suffix that the entry
-// states stays), producer, kernels as far as the budget goes.
+// states stays), producer, kernels as far as the budget goes, each without what
+// was not read of it.
 void ApplyCubin(const Cubin& cubin, bool kernels, ReportBudget& budget,
                 v1::Image& image);
 

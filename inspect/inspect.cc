@@ -358,7 +358,8 @@ class Inspection {
     payloads_.push_back({.image = &image,
                          .offset = bare.offset,
                          .stored = bare.stored,
-                         .expanded = bare.expanded});
+                         .expanded = bare.expanded,
+                         .target_unknown = target.number == 0});
     return true;
   }
 

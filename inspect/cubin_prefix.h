@@ -1,0 +1,40 @@
+// Reads a cubin's target and kernels' names from its first bytes alone, so that
+// only these have to be decoded. The section table, which says where everything
+// is, stands at a cubin's end; but linkers put section names, symbol names and
+// symbols first and in this order, so that their places can be found without
+// it. What is found is only taken if it agrees with itself: every kernel's
+// symbol has its constant bank among the section names, and the other way
+// round. Where anything is odd the caller reads the whole. Layout:
+// docs/formats/device-code.md. Pure; thread-safe.
+
+#ifndef TWINPATH_INSPECT_CUBIN_PREFIX_H_
+#define TWINPATH_INSPECT_CUBIN_PREFIX_H_
+
+#include "absl/strings/string_view.h"
+#include "inspect/cubin.h"
+
+namespace twinpath::inspect {
+
+enum class PrefixState {
+  // The tables may end behind what is there: try again with more.
+  kMore,
+  // Not laid out like this, or not in agreement: read the whole.
+  kUnknown,
+  kRead,
+};
+
+struct PrefixOptions {
+  // List kernels' names. Without it only what the header and notes say.
+  bool kernels = true;
+  // The target has to be certain, its suffix included: nothing else states it.
+  bool target = false;
+};
+
+// Reads the cubin whose first bytes these are into `cubin`, which is only valid
+// with kRead. The notes are read if they are there.
+PrefixState ReadCubinPrefix(absl::string_view prefix,
+                            const PrefixOptions& options, Cubin& cubin);
+
+}  // namespace twinpath::inspect
+
+#endif  // TWINPATH_INSPECT_CUBIN_PREFIX_H_
