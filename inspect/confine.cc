@@ -234,11 +234,12 @@ absl::StatusOr<Confinement> ConfineSelf(const ConfineOptions& options) {
   Confinement confinement;
   if (kSanitized) {
     confinement.missing = {
-        "address space, descriptors, Landlock and the system call filter: "
+        "memory, descriptors, Landlock and the system call filter: "
         "built with a sanitizer"};
     return confinement;
   }
   TWINPATH_RETURN_IF_ERROR(Limit(RLIMIT_AS, "AS", options.address_space_bytes));
+  TWINPATH_RETURN_IF_ERROR(Limit(RLIMIT_DATA, "DATA", options.data_bytes));
   const absl::StatusOr<int> landlock = ApplyLandlock();
   if (landlock.ok()) {
     confinement.landlock_abi = *landlock;

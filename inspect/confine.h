@@ -6,7 +6,8 @@
 //
 // Layers, each useful without the others:
 //   no new privileges, not dumpable (no ptrace by others of the same user);
-//   limits: address space, processor time, file size, no new descriptors, no
+//   limits: address space, writable memory, processor time, file size, no new
+//   descriptors, no
 //     core file. Not the number of processes: that limit counts all of the
 //     user's, so 0 would forbid the threads too; fork is left to the filter;
 //   Landlock: no access to any file by its name, no TCP, no signals outside;
@@ -18,7 +19,7 @@
 //
 // A kernel or container without Landlock or without seccomp is no error: the
 // layer is named in `missing` and the others hold. With AddressSanitizer or
-// ThreadSanitizer built in, address space, descriptors, Landlock and the filter
+// ThreadSanitizer built in, memory, descriptors, Landlock and the filter
 // are left out: their run-time libraries open files and start processes.
 // Call once, from the only thread, before any untrusted byte is read. There is
 // no way back.
@@ -38,6 +39,10 @@ struct ConfineOptions {
   // Address space, not resident memory: thread stacks and allocator arenas are
   // reserved, not used.
   uint64_t address_space_bytes = uint64_t{2} << 30;
+  // Writable memory, which may become resident: what keeps a library that a
+  // file asks for an absurd window from taking it. Below the 512 MiB that an
+  // inspection may keep resident.
+  uint64_t data_bytes = uint64_t{480} << 20;
   uint64_t cpu_seconds = 600;
   // Largest size of a file that is written: the scratch file. 0 where there is
   // none; pipes are not files in this sense.
