@@ -29,8 +29,10 @@ constexpr char kIndex[] = "index.json";
 constexpr char kDockerManifest[] = "manifest.json";
 constexpr size_t kHexDigits = 64;
 constexpr size_t kMaxLabelBytes = 256;
+// Memory for the names of an image's hard links.
+constexpr uint64_t kMaxLinkBytes = uint64_t{256} << 20;
 // Indexes inside each other.
-constexpr int kMaxIndexDepth = 8;
+constexpr int kMaxIndexDepth = 4;
 // A tar's end and a writer's block of them.
 constexpr size_t kEmptyTarBytes = 10240;
 
@@ -198,9 +200,12 @@ class Layout {
     TWINPATH_ASSIGN_OR_RETURN(const ByteSource* const source,
                               Find(blob, "document"));
     if (source == nullptr) return std::nullopt;
-    if (source->size() > kMaxOciJsonBytes) {
+    // Configurations are kept while the layers are read.
+    const uint64_t max =
+        text == nullptr ? kMaxOciJsonBytes : kMaxOciConfigBytes;
+    if (source->size() > max) {
       Problem("TP232", absl::StrCat("document ", name, " is above the cap of ",
-                                    HumanBytes(kMaxOciJsonBytes)));
+                                    HumanBytes(max)));
       return std::nullopt;
     }
     TWINPATH_ASSIGN_OR_RETURN(
@@ -543,6 +548,15 @@ class ImageWalk {
     if (outcome == LayerView::Outcome::kMark) return absl::OkStatus();
     const bool hidden = outcome == LayerView::Outcome::kHidden;
     if (member.hard_link) {
+      link_bytes_ += 2 * (path.size() + member.link_target.size());
+      if (link_bytes_ > kMaxLinkBytes) {
+        full_ = true;
+        layout_.Problem("TP232",
+                        absl::StrCat("the cap on names of hard links is "
+                                     "reached in layer ",
+                                     layer, " at ", Printable(path)));
+        return absl::OkStatus();
+      }
       HardLink(path, CleanOciPath(member.link_target), hidden);
       return absl::OkStatus();
     }
@@ -602,6 +616,8 @@ class ImageWalk {
   LayerView view_;
   std::string prefix_;
   bool full_ = false;
+  // Of names that hard links have had.
+  uint64_t link_bytes_ = 0;
   // Of the layer: links and what they point at; files that are hidden under
   // their own name and visible under that of a link.
   absl::flat_hash_map<std::string, std::string> links_;

@@ -34,9 +34,10 @@ namespace twinpath::inspect {
 // must outlive the call.
 using OciFiles = std::map<std::string, const ByteSource*>;
 
-// Most bytes of one index, manifest or configuration, and most levels of
-// nesting in it.
+// Most bytes of one index or manifest, and of one configuration; most levels of
+// nesting in them.
 inline constexpr uint64_t kMaxOciJsonBytes = uint64_t{4} << 20;
+inline constexpr uint64_t kMaxOciConfigBytes = uint64_t{1} << 20;
 inline constexpr size_t kMaxOciJsonDepth = 64;
 // Most images of a layout, layers of an image, and documents read of a layout.
 inline constexpr size_t kMaxOciImages = 64;
@@ -65,8 +66,7 @@ struct OciHooks {
   // An image begins. `label` tells it from the others of the layout, and is
   // empty where there are none. `config`: its configuration, JSON; empty where
   // there is none to be read.
-  std::function<void(const std::string& label, absl::string_view config)>
-      image;
+  std::function<void(const std::string& label, absl::string_view config)> image;
   // A regular file of the layer that `layer` reads, at its turn. `path` is the
   // one in the image, with "PLATFORM:/" before it where the layout holds
   // several images. `visible`: it is there in the end, to be inspected;

@@ -11,6 +11,8 @@ constexpr char kWhiteout[] = ".wh.";
 constexpr char kOpaque[] = ".wh..wh..opq";
 // Names with this start are AUFS's own; none is a file of the image.
 constexpr char kReserved[] = ".wh..wh.";
+// Of the cap, on average.
+constexpr size_t kBytesOfName = 64;
 
 }  // namespace
 
@@ -21,7 +23,11 @@ uint32_t LayerView::Child(uint32_t folder, absl::string_view name) const {
 
 uint32_t LayerView::MakeChild(uint32_t folder, absl::string_view name) {
   if (const uint32_t child = Child(folder, name)) return child;
-  if (nodes_.size() > max_names_) return 0;
+  if (nodes_.size() > max_names_ ||
+      name.size() > max_names_ * kBytesOfName - bytes_) {
+    return 0;
+  }
+  bytes_ += name.size();
   const uint32_t made = static_cast<uint32_t>(nodes_.size());
   nodes_.emplace_back();
   children_.emplace(Key{folder, std::string(name)}, made);

@@ -7,7 +7,8 @@
 // that lower layers have beside it. None of this applies to the same layer.
 // Paths are taken as they are written: a link in a path is not followed.
 //
-// Memory: one node a distinct path and folder, up to a cap. Not thread-safe.
+// Memory: one node a distinct path and folder, up to a cap on their number and
+// on the bytes of their names, 64 a name. Not thread-safe.
 
 #ifndef TWINPATH_INSPECT_OCI_VIEW_H_
 #define TWINPATH_INSPECT_OCI_VIEW_H_
@@ -101,6 +102,8 @@ class LayerView {
   void Set(Layer& what) const { what = std::min(what, layer_); }
 
   size_t max_names_;
+  // Of all names.
+  size_t bytes_ = 0;
   // kNever + 1 is 0, the top layer.
   Layer layer_ = kNever;
   std::vector<Node> nodes_;

@@ -179,8 +179,8 @@ TEST_F(FolderTest, NotesAreCountedBehindTheirCap) {
   EXPECT_EQ(listing.more_notes, 17u);
 }
 
-TEST_F(FolderTest, TenThousandScripts) {
-  for (int i = 0; i < 10'000; ++i) {
+TEST_F(FolderTest, ManyScripts) {
+  for (int i = 0; i < 1'000; ++i) {
     const std::string name = absl::StrCat("d", i % 100, "/s", i, ".sh");
     if (i < 100) {
       ASSERT_THAT(MakeDirectories(DirName(Path(name))), IsOk());
@@ -189,7 +189,7 @@ TEST_F(FolderTest, TenThousandScripts) {
         ::open(Path(name).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
     ASSERT_TRUE(fd.valid());
   }
-  EXPECT_THAT(List().targets, SizeIs(10'000));
+  EXPECT_THAT(List().targets, SizeIs(1'000));
 }
 
 TEST_F(FolderTest, NoFolder) {

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "inspect/carrier.h"
+#include "inspect/oci_view.h"
 #include "tests/inspect/archive_builder.h"
 #include "tests/inspect/elf_builder.h"
 #include "tests/inspect/fatbin_builder.h"
@@ -450,6 +451,26 @@ TEST(Oci, CapOnLayersAndMembers) {
   EXPECT_EQ(outcome.facts().layers_size(), static_cast<int>(kMaxOciLayers));
   EXPECT_THAT(InspectTar(layout.Tar(), {.members = 50}).Problems(),
               HasSubstr("TP232"));
+}
+
+TEST(Oci, NamesOfAnImageHaveACap) {
+  LayerView view(100);
+  view.BeginLayer();
+  int taken = 0;
+  while (taken < 1000 && view.Add(absl::StrCat("f", taken), false) ==
+                             LayerView::Outcome::kVisible) {
+    ++taken;
+  }
+  EXPECT_EQ(taken, 100);
+  LayerView long_names(100);
+  long_names.BeginLayer();
+  taken = 0;
+  while (taken < 1000 &&
+         long_names.Add(absl::StrCat(std::string(1000, 'x'), taken), false) ==
+             LayerView::Outcome::kVisible) {
+    ++taken;
+  }
+  EXPECT_EQ(taken, 6);
 }
 
 TEST(Oci, TarThatOnlyStartsLikeAnImageIsATar) {
