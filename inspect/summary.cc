@@ -45,17 +45,26 @@ bool Counts(const v1::Fatbin& fatbin) {
   return fatbin.registration() != v1::REGISTRATION_LEFT_OVER;
 }
 
+// Whether an image is known to hold no kernels: what device link makes for a
+// target that no object was compiled for. It starts nothing there.
+bool IsKernelLess(const v1::Image& image) {
+  return image.kernels_read() && image.kernels().empty();
+}
+
 // Whether a fatbin is known to hold no kernels at all.
 bool HasNoKernels(const v1::Fatbin& fatbin) {
   return std::all_of(fatbin.images().begin(), fatbin.images().end(),
-                     [](const v1::Image& image) {
-                       return image.kernels_read() && image.kernels().empty();
-                     });
+                     IsKernelLess);
 }
 
 bool IsSass(const v1::Image& image) {
   return image.kind() == v1::IMAGE_KIND_SASS ||
          image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS;
+}
+
+bool IsSpecific(const v1::Image& image) {
+  return image.target().suffix() == v1::TARGET_SUFFIX_ARCH ||
+         image.target().suffix() == v1::TARGET_SUFFIX_FAMILY;
 }
 
 // All machine code of the fatbin is for one architecture or family by design.
@@ -64,10 +73,7 @@ bool OnlySpecific(const v1::Fatbin& fatbin) {
   for (const v1::Image& image : fatbin.images()) {
     if (!IsSass(image)) continue;
     any = true;
-    if (image.target().suffix() != v1::TARGET_SUFFIX_ARCH &&
-        image.target().suffix() != v1::TARGET_SUFFIX_FAMILY) {
-      return false;
-    }
+    if (!IsSpecific(image)) return false;
   }
   return any;
 }
@@ -147,7 +153,7 @@ std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits) {
     }
     bool fatbin_fits = false;
     for (const v1::Image& image : fatbin.images()) {
-      if (!fits(image)) continue;
+      if (IsKernelLess(image) || !fits(image)) continue;
       fatbin_fits = true;
       for (const v1::Kernel& kernel : image.kernels()) {
         served.insert(kernel.name());
@@ -172,6 +178,46 @@ std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits) {
     gaps.push_back({fatbin->index(),
                     specialised ? GapKind::kSpecialised : GapKind::kHole});
   }
+  return gaps;
+}
+
+std::vector<KernelGap> FindKernelGaps(
+    const std::vector<const v1::FileReport*>& reports, const ImageFits& fits) {
+  struct Seen {
+    bool served = false;
+    bool any_sass = false;
+    bool only_specific = true;
+  };
+  absl::flat_hash_map<absl::string_view, Seen> kernels;
+  bool any = false;
+  for (const v1::FileReport* report : reports) {
+    for (const v1::Fatbin& fatbin : report->fatbins()) {
+      if (!Counts(fatbin)) continue;
+      for (const v1::Image& image : fatbin.images()) {
+        if (image.kernels().empty()) continue;
+        const bool served = fits(image);
+        any |= served;
+        for (const v1::Kernel& kernel : image.kernels()) {
+          Seen& seen = kernels[kernel.name()];
+          seen.served |= served;
+          seen.any_sass |= IsSass(image);
+          seen.only_specific &= !IsSass(image) || IsSpecific(image);
+        }
+      }
+    }
+  }
+  std::vector<KernelGap> gaps;
+  if (!any) return gaps;
+  for (const auto& [name, seen] : kernels) {
+    if (seen.served) continue;
+    gaps.push_back({std::string(name), seen.any_sass && seen.only_specific
+                                           ? GapKind::kSpecialised
+                                           : GapKind::kHole});
+  }
+  std::sort(gaps.begin(), gaps.end(),
+            [](const KernelGap& a, const KernelGap& b) {
+              return a.kernel < b.kernel;
+            });
   return gaps;
 }
 

@@ -59,7 +59,8 @@ struct KernelCoverage {
 };
 
 // Returns kernel x target over one report or several (an artifact), ordered by
-// name. Empty where kernels were not read. Left-over images do not count.
+// name. Empty where kernels were not read. Left-over images do not count, nor
+// do linked images without kernels.
 std::vector<KernelCoverage> CoverKernels(
     const std::vector<const v1::FileReport*>& reports);
 
@@ -82,9 +83,24 @@ struct Gap {
 };
 
 // Returns the gaps of a file for one GPU. Fatbins without kernels (the stub of
-// a device link) and left-over ones are no gaps. None where no fatbin of the
-// file serves the GPU: then the file fails there as a whole.
+// a device link) and left-over ones are no gaps; an image without kernels
+// serves nothing. None where no fatbin of the file serves the GPU: then the
+// file fails there as a whole.
 std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits);
+
+// A kernel that nothing serves on a GPU.
+struct KernelGap {
+  // Mangled name.
+  std::string kernel;
+  // kSpecialised: all its machine code is architecture- or family-specific.
+  GapKind kind = GapKind::kHole;
+};
+
+// Returns the kernels of one report or several (an artifact) that no image
+// serves on a GPU that others of their kernels can use, ordered by name. None
+// where no kernel is served, and where kernels were not read.
+std::vector<KernelGap> FindKernelGaps(
+    const std::vector<const v1::FileReport*>& reports, const ImageFits& fits);
 
 }  // namespace twinpath::inspect
 

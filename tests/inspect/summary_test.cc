@@ -90,5 +90,44 @@ TEST(Summary, TellsHolesFromSpecialisedFatbins) {
   EXPECT_THAT(FindGaps(report, Sm(90)), IsEmpty());
 }
 
+// A device link for a target that no object has leaves an image without kernels
+// beside the others; it runs nothing there.
+TEST(Summary, ImagesWithoutKernelsServeNothing) {
+  const std::string full =
+      BuildFatbin({SassEntry({.sm = 80, .kernels = {{.name = "a"}}}),
+                   SassEntry({.sm = 90, .kernels = {{.name = "a"}}})});
+  const std::string linked =
+      BuildFatbin({SassEntry({.sm = 80, .kernels = {}}),
+                   SassEntry({.sm = 90, .kernels = {{.name = "b"}}})});
+  const v1::FileReport report = InspectBytes(full + linked);
+  const std::vector<Gap> gaps = FindGaps(report, Sm(80));
+  ASSERT_EQ(gaps.size(), 1);
+  EXPECT_EQ(gaps[0].fatbin, 1);
+  EXPECT_EQ(gaps[0].kind, GapKind::kHole);
+  const std::vector<KernelCoverage> cover = CoverKernels({&report});
+  ASSERT_EQ(cover.size(), 2);
+  EXPECT_THAT(Names(cover[1].targets), ElementsAre("sm_90"));
+}
+
+// nerfstudio-project/gsplat#741: one extension of a bundle is for the builder's
+// GPU only.
+TEST(Summary, KernelsThatNothingServes) {
+  const v1::FileReport broad = InspectBytes(
+      BuildFatbin({SassEntry({.sm = 86, .kernels = {{.name = "a"}}}),
+                   SassEntry({.sm = 89, .kernels = {{.name = "a"}}})}));
+  const v1::FileReport odd = InspectBytes(
+      BuildFatbin({SassEntry({.sm = 89, .kernels = {{.name = "b"}}})}) +
+      BuildFatbin(
+          {SassEntry({.sm = 90, .suffix = 'a', .kernels = {{.name = "c"}}})}));
+  const std::vector<KernelGap> gaps = FindKernelGaps({&broad, &odd}, Sm(86));
+  ASSERT_EQ(gaps.size(), 2);
+  EXPECT_EQ(gaps[0].kernel, "b");
+  EXPECT_EQ(gaps[0].kind, GapKind::kHole);
+  EXPECT_EQ(gaps[1].kernel, "c");
+  EXPECT_EQ(gaps[1].kind, GapKind::kSpecialised);
+  EXPECT_THAT(FindKernelGaps({&odd}, Sm(86)), IsEmpty())
+      << "the file as a whole fails there";
+}
+
 }  // namespace
 }  // namespace twinpath::inspect
