@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,11 +30,27 @@ using inspect::Append;
 constexpr uint64_t kMostPtxBytes = uint64_t{256} << 20;
 constexpr size_t kMostUnexplained = 20;
 // Images copied for one run of cuobjdump where it gave up at the whole file.
-constexpr size_t kImagesAtOnce = 32;
+constexpr size_t kMostAtOnce = 64;
 
 bool IsPtx(const v1::Image& image) {
   return image.kind() == v1::IMAGE_KIND_PTX ||
          image.kind() == v1::IMAGE_KIND_RELOCATABLE_PTX;
+}
+
+// The kind as cuobjdump names it.
+absl::string_view KindOf(const v1::Image& image) {
+  switch (image.kind()) {
+    case v1::IMAGE_KIND_SASS:
+    case v1::IMAGE_KIND_RELOCATABLE_SASS:
+      return "elf";
+    case v1::IMAGE_KIND_PTX:
+    case v1::IMAGE_KIND_RELOCATABLE_PTX:
+      return "ptx";
+    case v1::IMAGE_KIND_LTO_IR:
+      return "nvvm";
+    default:
+      return "unknown";
+  }
 }
 
 std::string TargetOf(const v1::Image& image) {
@@ -43,6 +61,9 @@ std::string TargetOf(const v1::Image& image) {
                                                            : '\0');
 }
 
+// Whether -symbols shows the kernels of such an image.
+bool NamesListed(const v1::Image& image) { return KindOf(image) == "elf"; }
+
 bool MadeBefore(const v1::Image& image, uint32_t major, uint32_t minor) {
   const v1::Version& toolkit = image.producer().toolkit();
   return toolkit.major() != 0 &&
@@ -52,16 +73,27 @@ bool MadeBefore(const v1::Image& image, uint32_t major, uint32_t minor) {
 
 std::string Describe(const v1::Image& image) {
   return absl::StrCat(
-      IsPtx(image) ? "PTX " : "ELF ", TargetOf(image),
+      KindOf(image), " ", TargetOf(image),
       image.compression() == v1::COMPRESSION_NONE ? " plain" : " compressed",
       " with ", image.kernels_size(), " kernels at offset ", image.offset());
 }
 
 std::string Describe(const OracleImage& image) {
-  return absl::StrCat(image.ptx ? "PTX " : "ELF ", image.target,
+  return absl::StrCat(image.kind, " ", image.target,
                       image.compressed ? " compressed" : " plain", " with ",
                       image.kernels.size(), " kernels");
 }
+
+// WriteFileAtomic syncs, which these many small files cannot wait for.
+absl::Status WriteCopy(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  return file ? absl::OkStatus()
+              : absl::InternalError(absl::StrCat(path, ": cannot write"));
+}
+
+using EntryOf = std::function<absl::StatusOr<std::string>(size_t)>;
 
 // A fatbin of the entries given.
 std::string MakeFatbin(const std::string& entries) {
@@ -85,21 +117,24 @@ class Comparer {
   }
 
   // Images of one listing against ours, in order.
+  // `entry_of` gives the fatbin entry of an image, by its place in `ours`.
   absl::Status CompareFile(const std::string& file,
                            const std::vector<const v1::Image*>& ours,
-                           const std::string& what, uint64_t* listed);
+                           const EntryOf& entry_of, const std::string& what,
+                           uint64_t* listed);
 
   // The images from `next` on, for a file at which cuobjdump gave up there: in
   // files of one image each.
-  absl::Status CompareOneByOne(const std::string& file,
-                               const std::vector<const v1::Image*>& ours,
-                               size_t next, const std::string& what);
+  absl::Status CompareOneByOne(const std::vector<const v1::Image*>& ours,
+                               const EntryOf& entry_of, size_t next,
+                               const std::string& what);
 
   // Images that cuobjdump does not list where they are, from copies of their
   // fatbins in a section that it reads.
   absl::Status CompareCopies(const std::string& rule,
                              const std::vector<const v1::Image*>& images,
-                             const std::vector<std::string>& fatbins);
+                             const std::vector<std::string>& fatbins,
+                             const EntryOf& entry_of);
 
  private:
   void CompareImage(const v1::Image& ours, const OracleImage& theirs,
@@ -113,7 +148,7 @@ void Comparer::CompareImage(const v1::Image& ours, const OracleImage& theirs,
                             const std::string& what, bool with_kernels) {
   const std::string target = TargetOf(ours);
   bool equal =
-      IsPtx(ours) == theirs.ptx &&
+      KindOf(ours) == theirs.kind &&
       (ours.compression() != v1::COMPRESSION_NONE) == theirs.compressed;
   if (equal && target != theirs.target) {
     equal = target == theirs.target + "f" && MadeBefore(ours, 13, 2);
@@ -138,6 +173,7 @@ void Comparer::CompareImage(const v1::Image& ours, const OracleImage& theirs,
 
 absl::Status Comparer::CompareFile(const std::string& file,
                                    const std::vector<const v1::Image*>& ours,
+                                   const EntryOf& entry_of,
                                    const std::string& what, uint64_t* listed) {
   absl::StatusOr<OracleListing> listing = ListImages(file, /*all=*/true);
   if (!listing.ok()) return listing.status();
@@ -158,7 +194,7 @@ absl::Status Comparer::CompareFile(const std::string& file,
     if (!kernels.ok()) return kernels.status();
     size_t next = 0;
     for (OracleImage& image : theirs) {
-      if (!image.ptx || next >= kernels->size()) continue;
+      if (image.kind != "ptx" || next >= kernels->size()) continue;
       image.kernels = std::move((*kernels)[next++]);
     }
     if (next != kernels->size()) {
@@ -167,7 +203,8 @@ absl::Status Comparer::CompareFile(const std::string& file,
     }
   }
   for (size_t i = 0; i < ours.size() && i < theirs.size(); ++i) {
-    CompareImage(*ours[i], theirs[i], what, !IsPtx(*ours[i]) || with_ptx);
+    CompareImage(*ours[i], theirs[i], what,
+                 NamesListed(*ours[i]) || (IsPtx(*ours[i]) && with_ptx));
   }
   if (theirs.size() > ours.size()) {
     Unexplained(absl::StrCat(what, ": ", theirs.size() - ours.size(),
@@ -176,7 +213,7 @@ absl::Status Comparer::CompareFile(const std::string& file,
   } else if (ours.size() > theirs.size()) {
     const uint64_t missing = ours.size() - theirs.size();
     if (!listing->gave_up.empty()) {
-      return CompareOneByOne(file, ours, theirs.size(), what);
+      return CompareOneByOne(ours, entry_of, theirs.size(), what);
     } else {
       Unexplained(absl::StrCat(what, ": ", missing,
                                " images not listed, first ",
@@ -187,30 +224,20 @@ absl::Status Comparer::CompareFile(const std::string& file,
 }
 
 absl::Status Comparer::CompareOneByOne(
-    const std::string& file, const std::vector<const v1::Image*>& ours,
+    const std::vector<const v1::Image*>& ours, const EntryOf& entry_of,
     size_t next, const std::string& what) {
-  absl::StatusOr<UniqueFd> fd = OpenRegularFile(file);
-  if (!fd.ok()) return fd.status();
-  absl::StatusOr<inspect::FileSource> source =
-      inspect::FileSource::Open(fd->get());
-  if (!source.ok()) return source.status();
   const std::string copy = JoinPath(scratch_, "one.fatbin");
+  // As many as it takes, by what it took last.
+  size_t at_once = kMostAtOnce;
   for (size_t i = next; i < ours.size();) {
-    // As many of the next images as it takes, at most those of a few fatbins.
     std::string entries;
-    const size_t end = std::min(ours.size(), i + kImagesAtOnce);
+    const size_t end = std::min(ours.size(), i + at_once);
     for (size_t k = i; k < end; ++k) {
-      uint32_t header = 0;
-      absl::Status read = source->ReadAt(ours[k]->offset() + 4, sizeof(header),
-                                         reinterpret_cast<char*>(&header));
-      if (!read.ok()) return read;
-      std::string entry(header + ours[k]->stored_bytes(), '\0');
-      read = source->ReadAt(ours[k]->offset(), entry.size(), entry.data());
-      if (!read.ok()) return read;
-      entries += entry;
+      const absl::StatusOr<std::string> entry = entry_of(k);
+      if (!entry.ok()) return entry.status();
+      entries += *entry;
     }
-    const absl::Status written =
-        WriteFileAtomic(copy, MakeFatbin(entries), 0600);
+    const absl::Status written = WriteCopy(copy, MakeFatbin(entries));
     if (!written.ok()) return written;
     const absl::StatusOr<OracleListing> listing =
         ListImages(copy, /*all=*/true);
@@ -219,7 +246,7 @@ absl::Status Comparer::CompareOneByOne(
     if (!listing->gave_up.empty() && read > 0) --read;
     for (size_t k = 0; k < read && i + k < end; ++k) {
       CompareImage(*ours[i + k], listing->images[k], what,
-                   !IsPtx(*ours[i + k]));
+                   NamesListed(*ours[i + k]));
     }
     i += read;
     if (listing->gave_up.empty()) {
@@ -228,11 +255,13 @@ absl::Status Comparer::CompareOneByOne(
                                  " images copied theirs lists ", read));
         return absl::OkStatus();
       }
+      at_once = std::min(2 * at_once, kMostAtOnce);
       continue;
     }
     // The next image alone is the one it refuses.
     ++comparison_.rules["cuobjdump-refuses"];
     ++i;
+    at_once = std::clamp(read + 1, size_t{2}, kMostAtOnce);
   }
   (void)RemoveTree(copy);
   return absl::OkStatus();
@@ -240,7 +269,7 @@ absl::Status Comparer::CompareOneByOne(
 
 absl::Status Comparer::CompareCopies(
     const std::string& rule, const std::vector<const v1::Image*>& images,
-    const std::vector<std::string>& fatbins) {
+    const std::vector<std::string>& fatbins, const EntryOf& entry_of) {
   if (images.empty()) return absl::OkStatus();
   comparison_.rules[rule] += images.size();
   const std::string file = JoinPath(scratch_, "copy.fatbin");
@@ -249,8 +278,8 @@ absl::Status Comparer::CompareCopies(
     Align(bytes, 8);
     bytes += fatbin;
   }
-  absl::Status status = WriteFileAtomic(file, bytes, 0600);
-  if (status.ok()) status = CompareFile(file, images, rule, nullptr);
+  absl::Status status = WriteCopy(file, bytes);
+  if (status.ok()) status = CompareFile(file, images, entry_of, rule, nullptr);
   (void)RemoveTree(file);
   return status;
 }
@@ -260,6 +289,8 @@ std::string WrapImage(const v1::Image& image, std::string stored) {
   const bool packed = image.compression() != v1::COMPRESSION_NONE;
   const bool ptx = IsPtx(image);
   const uint32_t exact = static_cast<uint32_t>(stored.size());
+  // PTX ends with a NUL.
+  if (ptx && !packed) stored.push_back('\0');
   Align(stored, 8);
   std::string entry;
   Append<uint16_t>(entry, ptx ? 1 : 2);
@@ -275,6 +306,7 @@ std::string WrapImage(const v1::Image& image, std::string stored) {
   Append<uint64_t>(entry, packed ? 0x8011 : 0x11);
   Append<uint64_t>(entry, 0);
   Append<uint64_t>(entry, packed ? image.expanded_bytes() : 0);
+  // Options: none, at the header's end.
   if (ptx) Append<uint64_t>(entry, 72);
   entry += stored;
   return MakeFatbin(entry);
@@ -314,10 +346,6 @@ absl::Status Compare(const std::string& path, const v1::FileReport& report,
     bool moves = false;
     for (const v1::Image& image : fatbin.images()) {
       ++comparison.ours;
-      if (image.kind() == v1::IMAGE_KIND_LTO_IR) {
-        ++comparison.rules["lto-ir"];
-        continue;
-      }
       into.push_back(&image);
       moves = true;
       if (!fatbin.bare()) continue;
@@ -336,10 +364,23 @@ absl::Status Compare(const std::string& path, const v1::FileReport& report,
   }
 
   Comparer comparer(scratch, comparison);
+  const auto entry_at = [&source](const std::vector<const v1::Image*>& images) {
+    return [&source, &images](size_t i) -> absl::StatusOr<std::string> {
+      uint32_t header = 0;
+      absl::Status read =
+          source->ReadAt(images[i]->offset() + 4, sizeof(header),
+                         reinterpret_cast<char*>(&header));
+      if (!read.ok()) return read;
+      std::string entry(header + images[i]->stored_bytes(), '\0');
+      read = source->ReadAt(images[i]->offset(), entry.size(), entry.data());
+      if (!read.ok()) return read;
+      return entry;
+    };
+  };
   std::vector<const v1::Image*> listed = final_images;
   listed.insert(listed.end(), relocatable.begin(), relocatable.end());
-  if (const absl::Status status =
-          comparer.CompareFile(path, listed, "in the file", &comparison.theirs);
+  if (const absl::Status status = comparer.CompareFile(
+          path, listed, entry_at(listed), "in the file", &comparison.theirs);
       !status.ok()) {
     return status;
   }
@@ -358,12 +399,16 @@ absl::Status Compare(const std::string& path, const v1::FileReport& report,
     }
   }
 
-  if (const absl::Status status =
-          comparer.CompareCopies("outside-sections", elsewhere, moved);
+  if (const absl::Status status = comparer.CompareCopies(
+          "outside-sections", elsewhere, moved, entry_at(elsewhere));
       !status.ok()) {
     return status;
   }
-  return comparer.CompareCopies("bare-image", bare, wrapped);
+  return comparer.CompareCopies(
+      "bare-image", bare, wrapped,
+      [&wrapped](size_t i) -> absl::StatusOr<std::string> {
+        return wrapped[i].substr(16);
+      });
 }
 
 }  // namespace twinpath::differential

@@ -8,7 +8,6 @@
 //                          .fatbin file, and compared there.
 //   bare-image             cubins, packed cubins and PTX outside any fatbin:
 //                          not listed. Put into a fatbin, and compared.
-//   lto-ir                 images to link at run time: not listed.
 //   relocatable-needs-all  without -all only .nv_fatbin is listed where it has
 //                          images: with it they are, and are compared.
 //   family-suffix          sm_120f is printed as sm_120 where the image was

@@ -75,8 +75,10 @@ absl::StatusOr<std::string> FindCuobjdump() {
 OracleListing ParseSymbols(absl::string_view text) {
   OracleListing listing;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (line == "Fatbin elf code:" || line == "Fatbin ptx code:") {
-      listing.images.emplace_back().ptx = line == "Fatbin ptx code:";
+    if (absl::StartsWith(line, "Fatbin ") && absl::EndsWith(line, " code:")) {
+      absl::ConsumePrefix(&line, "Fatbin ");
+      absl::ConsumeSuffix(&line, " code:");
+      listing.images.emplace_back().kind = std::string(line);
       continue;
     }
     if (listing.images.empty()) continue;

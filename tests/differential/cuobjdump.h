@@ -14,9 +14,9 @@ namespace twinpath::differential {
 
 // One image as `cuobjdump -symbols` prints it.
 struct OracleImage {
-  // "Fatbin ptx code:", not "Fatbin elf code:".
-  bool ptx = false;
-  // "sm_90a"; cuobjdump says sm for PTX too.
+  // "elf", "ptx", "nvvm", of "Fatbin elf code:".
+  std::string kind;
+  // "sm_90a"; cuobjdump says sm for every kind.
   std::string target;
   bool compressed = false;
   // Names of the kernels, sorted. Machine code: from -symbols; PTX: from -ptx

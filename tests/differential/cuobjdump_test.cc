@@ -21,13 +21,16 @@ TEST(CuobjdumpOutput, SymbolsOfTwoImages) {
       "FUNC          WEAK    DEFAULT    ENTRY         _Z2k1v\n"
       "CUDA_OBJECT   LOCAL   DEFAULT    GLOBAL        $str\n"
       "\nFatbin ptx code:\n================\narch = sm_120\n"
-      "code version = [9,0]\nptxasOptions = \n");
-  ASSERT_EQ(listing.images.size(), 2u);
-  EXPECT_FALSE(listing.images[0].ptx);
+      "code version = [9,0]\nptxasOptions = \n"
+      "\nFatbin nvvm code:\n================\narch = sm_70\n");
+  ASSERT_EQ(listing.images.size(), 3u);
+  EXPECT_EQ(listing.images[2].kind, "nvvm");
+  EXPECT_EQ(listing.images[2].target, "sm_70");
+  EXPECT_EQ(listing.images[0].kind, "elf");
   EXPECT_EQ(listing.images[0].target, "sm_90a");
   EXPECT_TRUE(listing.images[0].compressed);
   EXPECT_THAT(listing.images[0].kernels, ElementsAre("_Z2k1v", "_Z2k2v"));
-  EXPECT_TRUE(listing.images[1].ptx);
+  EXPECT_EQ(listing.images[1].kind, "ptx");
   EXPECT_EQ(listing.images[1].target, "sm_120");
   EXPECT_FALSE(listing.images[1].compressed);
 }
