@@ -48,9 +48,25 @@ TEST(Predict, FilesWithoutDeviceCode) {
   v1::FileReport archive = MakeFile("x.zip", {});
   archive.set_kind(v1::FILE_KIND_ARCHIVE);
   EXPECT_EQ(one(archive), "unknown | unknown | unknown");
+  // One that was opened: its members speak for themselves, unless some could
+  // not be read.
+  archive.mutable_carrier()->set_format("zip");
+  EXPECT_EQ(one(archive), "no-device-code | no-device-code | no-device-code");
+  archive.add_problems()->set_code("TP232");
+  EXPECT_EQ(one(archive), "unknown | unknown | unknown");
   // The link stub alone: no kernel, no claim.
   EXPECT_EQ(one(MakeFile("stub", {"-: sm_90"})),
             "no-device-code | no-device-code | no-device-code");
+}
+
+TEST(Predict, ACarrierLeavesTheAnswerToItsMembers) {
+  v1::FileReport wheel = MakeFile("x.whl", {});
+  wheel.set_kind(v1::FILE_KIND_ARCHIVE);
+  wheel.mutable_carrier()->set_format("wheel");
+  v1::FileReport member = MakeFile("x.whl!/pkg/_c.so", {"sm_90 compute_90"});
+  member.set_member_of("x.whl");
+  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifactOf({wheel, member}))),
+            Answers(On("9.0 R580", MakeArtifactOf({member}))));
 }
 
 TEST(Predict, AnEmptyArtifactHoldsNothing) {
