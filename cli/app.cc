@@ -128,18 +128,50 @@ class Builder {
   void Inspect() {
     CLI::App* sub = Command(
         app_, "inspect",
-        "What device code files hold: targets, PTX, kernels, problems\n"
+        "What device code files, packages and folders hold\n"
         "\n"
         "  twinpath inspect build/app\n"
-        "  twinpath inspect --kernels libfoo.so\n"
+        "  twinpath inspect dist/*.whl build/lib\n"
+        "  twinpath inspect --expect sm_90,sm_121,ptx dist/pkg.whl\n"
+        "  twinpath inspect --match 'gemm.*bf16' --target sm_90a libfoo.so\n"
         "  twinpath inspect --format json app | jq .files[0].fatbins\n"
         "\n"
-        "Exit: 0 device code was found and read whole, 1 none or damaged,\n"
-        "2 not a file that can hold any, 3 part could not be read.");
-    sub->add_option("FILE", o_.inspect.files, "Files")->required();
+        "Folders, wheels, zip, tar, deb, static libraries and container "
+        "images\n"
+        "are opened. Exit: 0 device code was found and read whole, 1 none,\n"
+        "damaged or an expected target is missing, 2 not a file that can hold\n"
+        "any, 3 part could not be read.");
+    const auto list = [sub](const std::string& name,
+                            std::vector<std::string>& to,
+                            const std::string& text) {
+      // One value each, so that FILE is not taken for one.
+      sub->add_option(name, to, text)
+          ->expected(1)
+          ->allow_extra_args(false)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    };
+    sub->add_option("FILE", o_.inspect.files, "Files, packages, folders")
+        ->required();
     sub->add_flag("--kernels", o_.inspect.kernels,
                   "List every kernel with its targets");
     sub->add_flag("--images", o_.inspect.images, "List every image");
+    sub->add_flag("--details", o_.inspect.details,
+                  "Registers, shared memory, threads of kernels; what made the "
+                  "images");
+    sub->add_flag("--demangle", o_.inspect.demangle,
+                  "Demangled names beside the mangled ones");
+    sub->add_option("--match", o_.inspect.match,
+                    "Only kernels (and images with one) in whose mangled or "
+                    "demangled name this regular expression (RE2) is found");
+    list("--target", o_.inspect.targets,
+         "List only this target: sm_90, 90a, compute_120, ptx");
+    sub->add_flag("--members", o_.inspect.members,
+                  "The full summary of every file of folders and packages");
+    list("--expect", o_.inspect.expect,
+         "Targets that each FILE, taken as a whole, must hold: sm_90,sm_121,"
+         "ptx");
+    list("--expect-each", o_.inspect.expect_each,
+         "Targets that every file with device code must hold");
     sub->add_flag("--no-kernels", o_.inspect.no_kernels,
                   "Do not decode images (faster)");
     sub->callback([this] {

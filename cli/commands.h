@@ -16,10 +16,21 @@ namespace twinpath::cli {
 
 // inspect FILE...
 struct InspectOptionsCli {
+  // Files, carriers and folders.
   std::vector<std::string> files;
   bool kernels = false;
   bool images = false;
+  bool details = false;
+  bool demangle = false;
+  bool members = false;
   bool no_kernels = false;
+  // RE2; "": all.
+  std::string match;
+  // Only these are listed.
+  std::vector<std::string> targets;
+  // Each may be a list with commas.
+  std::vector<std::string> expect;
+  std::vector<std::string> expect_each;
 };
 int RunInspect(const InspectOptionsCli& options, Console& console);
 

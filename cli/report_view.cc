@@ -1,5 +1,6 @@
 #include "cli/report_view.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -9,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/text.h"
+#include "cli/code_view.h"
+#include "cli/matrix.h"
 #include "cli/reason_view.h"
 #include "cli/table.h"
 #include "inspect/summary.h"
@@ -16,41 +19,8 @@
 namespace twinpath::cli {
 namespace {
 
-absl::string_view ImageKindText(v1::ImageKind kind) {
-  switch (kind) {
-    case v1::IMAGE_KIND_SASS:
-      return "SASS";
-    case v1::IMAGE_KIND_PTX:
-      return "PTX";
-    case v1::IMAGE_KIND_RELOCATABLE_SASS:
-      return "relocatable SASS";
-    case v1::IMAGE_KIND_RELOCATABLE_PTX:
-      return "relocatable PTX";
-    case v1::IMAGE_KIND_LTO_IR:
-      return "LTO-IR";
-    default:
-      return "other";
-  }
-}
-
-absl::string_view CompressionText(v1::Compression compression) {
-  switch (compression) {
-    case v1::COMPRESSION_NONE:
-      return "none";
-    case v1::COMPRESSION_ZLIB:
-      return "zlib";
-    case v1::COMPRESSION_LZ4_BLOCK:
-      return "lz4";
-    case v1::COMPRESSION_LZ4_FRAME:
-      return "lz4 frame";
-    case v1::COMPRESSION_ZSTD:
-      return "zstd";
-    case v1::COMPRESSION_OPAQUE:
-      return "opaque";
-    default:
-      return "-";
-  }
-}
+// Most problems of a file that are listed.
+constexpr int kMaxProblems = 10;
 
 std::string Plural(uint64_t count, absl::string_view word) {
   return absl::StrCat(count, " ", word, count == 1 ? "" : "s");
@@ -61,24 +31,6 @@ std::string JoinBytes(const List& list, absl::string_view separator) {
   std::vector<std::string> parts;
   for (const std::string& part : list) parts.push_back(Printable(part));
   return absl::StrJoin(parts, separator);
-}
-
-// PTX ISA versions of a target's images, "9.0" or "8.0, 9.0".
-std::string PtxIsas(const v1::FileReport& report,
-                    const inspect::ImageTarget& target) {
-  std::set<std::pair<uint32_t, uint32_t>> versions;
-  for (const v1::Fatbin& fatbin : report.fatbins()) {
-    for (const v1::Image& image : fatbin.images()) {
-      if (image.has_ptx_isa() && inspect::TargetOf(image) == target) {
-        versions.emplace(image.ptx_isa().major(), image.ptx_isa().minor());
-      }
-    }
-  }
-  std::vector<std::string> parts;
-  for (const auto& [major, minor] : versions) {
-    parts.push_back(absl::StrCat(major, ".", minor));
-  }
-  return absl::StrJoin(parts, ", ");
 }
 
 std::string FatbinCounts(const v1::FileReport& report) {
@@ -124,6 +76,74 @@ std::string Toolkits(const v1::FileReport& report) {
   return absl::StrJoin(versions, "; ");
 }
 
+// "wheel", "tar (packed with gzip)".
+std::string FormatText(const v1::CarrierFacts& carrier) {
+  std::string text =
+      Printable(carrier.format().empty() ? "archive" : carrier.format());
+  if (!carrier.filters().empty()) {
+    absl::StrAppend(&text, " (packed with ", JoinBytes(carrier.filters(), ", "),
+                    ")");
+  }
+  return text;
+}
+
+std::string PromiseText(const v1::PackagePromise& promise) {
+  std::vector<std::string> parts;
+  const std::string name = absl::StrCat(Printable(promise.name()),
+                                        promise.version().empty() ? "" : " ",
+                                        Printable(promise.version()));
+  if (!name.empty()) parts.push_back(name);
+  std::vector<std::string> cpus;
+  for (const int cpu : promise.cpu_architectures()) {
+    cpus.emplace_back(CpuText(static_cast<v1::CpuArchitecture>(cpu)));
+  }
+  if (!cpus.empty()) {
+    parts.push_back(absl::StrCat("host CPU ", absl::StrJoin(cpus, ", ")));
+  }
+  if (promise.has_cuda_major()) {
+    parts.push_back(absl::StrCat("CUDA ", promise.cuda_major()));
+  }
+  if (!promise.targets().empty()) {
+    parts.push_back(
+        absl::StrCat("targets ", JoinBytes(promise.targets(), " ")));
+  }
+  if (parts.empty()) return "";
+  if (!promise.evidence().empty()) {
+    parts.push_back(absl::StrCat("by ", JoinBytes(promise.evidence(), ", ")));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+void AppendCarrier(const v1::CarrierFacts& carrier, const ViewOptions& options,
+                   std::string* out) {
+  if (carrier.format().empty()) return;
+  AppendField(
+      "members",
+      absl::StrCat(Plural(carrier.members(), "file"), ", ", carrier.reported(),
+                   " reported, ", carrier.passed_over(), " passed over; ",
+                   HumanBytes(carrier.expanded_bytes()), " unpacked"),
+      options, out);
+  if (!carrier.layers().empty()) {
+    uint64_t hidden = 0;
+    for (const v1::OciLayer& layer : carrier.layers()) hidden += layer.hidden();
+    AppendField(
+        "layers",
+        absl::StrCat(carrier.layers_size(), "; ", Plural(hidden, "file"),
+                     " replaced or removed by later ones"),
+        options, out);
+  }
+  if (!carrier.external_members().empty()) {
+    AppendField(
+        "outside",
+        absl::StrCat(
+            Plural(static_cast<uint64_t>(carrier.external_members_size()),
+                   "member"),
+            " that lie beside the archive"),
+        options, out);
+  }
+  AppendField("promise", PromiseText(carrier.promise()), options, out);
+}
+
 }  // namespace
 
 absl::string_view FileKindText(v1::FileKind kind) {
@@ -143,13 +163,19 @@ absl::string_view FileKindText(v1::FileKind kind) {
     case v1::FILE_KIND_TEXT:
       return "text";
     case v1::FILE_KIND_ARCHIVE:
-      return "archive or package (not opened by this version)";
+      return "archive or package of a format that is not opened";
     case v1::FILE_KIND_PACKED:
       return "packed executable";
     case v1::FILE_KIND_OTHER:
       return "of an unknown kind";
     case v1::FILE_KIND_DAMAGED_ELF:
       return "damaged ELF file";
+    case v1::FILE_KIND_LTO_IR:
+      return "LTO-IR";
+    case v1::FILE_KIND_OFFLOAD_BUNDLE:
+      return "offload bundle";
+    case v1::FILE_KIND_OCI_IMAGE:
+      return "container image";
     default:
       return "not determined";
   }
@@ -169,8 +195,11 @@ absl::string_view CpuText(v1::CpuArchitecture cpu) {
 }
 
 std::string RenderFileSummary(const v1::FileReport& report,
-                              const ViewOptions& options) {
-  std::string head = absl::StrCat(FileKindText(report.kind()));
+                              const ViewOptions& options,
+                              const TargetWords& targets) {
+  std::string head = report.has_carrier()
+                         ? FormatText(report.carrier())
+                         : std::string(FileKindText(report.kind()));
   if (report.has_elf()) {
     absl::StrAppend(&head, ", host CPU ",
                     CpuText(report.elf().cpu_architecture()));
@@ -215,11 +244,11 @@ std::string RenderFileSummary(const v1::FileReport& report,
               options, &out);
   AppendField("made by", Toolkits(report), options, &out);
 
-  const std::vector<inspect::TargetCount> targets =
-      inspect::CountTargets(report);
+  AppendCarrier(report.carrier(), options, &out);
   std::string code;
   if (report.fatbins().empty()) {
-    code = "no device code";
+    // A carrier's code is its members'.
+    if (!report.has_carrier()) code = "no device code";
   } else {
     code = absl::StrCat(report.fatbins_size(), " fatbin",
                         report.fatbins_size() == 1 ? "" : "s",
@@ -232,27 +261,20 @@ std::string RenderFileSummary(const v1::FileReport& report,
     }
   }
   AppendField("code", code, options, &out);
-  if (!targets.empty()) {
-    Table table({"    TARGET", "KIND", "PTX ISA", "IMAGES",
-                 report.kernels_read() ? "KERNELS" : "", "STORED",
-                 report.kernels_read() ? "EXPANDED" : ""});
-    for (const inspect::TargetCount& count : targets) {
-      const std::string isa = PtxIsas(report, count.target);
-      table.AddRow(
-          {absl::StrCat("    ", inspect::TargetName(count.target)),
-           std::string(ImageKindText(count.target.kind)),
-           isa.empty() ? "-" : isa, absl::StrCat(count.images),
-           report.kernels_read() ? absl::StrCat(count.kernels) : "",
-           HumanBytes(count.stored_bytes),
-           report.kernels_read() ? HumanBytes(count.expanded_bytes) : ""});
-    }
-    absl::StrAppend(&out, table.Render(options.width, options.color));
+  if (report.unnamed_kernel_count() > 0) {
+    AppendField("unnamed",
+                absl::StrCat(Plural(report.unnamed_kernel_count(), "kernel"),
+                             " that the host code never names (TP240)"),
+                options, &out);
   }
+  TargetTotals totals;
+  totals.Add(report, targets);
+  absl::StrAppend(&out, totals.Render(false, options));
   std::vector<std::string> image_problems;
   size_t more = 0;
   for (const v1::Fatbin& fatbin : report.fatbins()) {
     const auto note = [&](absl::string_view what, absl::string_view problem) {
-      if (image_problems.size() >= 10) {
+      if (image_problems.size() >= static_cast<size_t>(kMaxProblems)) {
         ++more;
         return;
       }
@@ -272,51 +294,20 @@ std::string RenderFileSummary(const v1::FileReport& report,
   if (!report.problems().empty() || !image_problems.empty()) {
     absl::StrAppend(
         &out, "  ", Paint("problems", Style::kBad, options.color), "\n",
-        RenderReasonList({report.problems().begin(), report.problems().end()},
+        RenderReasonList({report.problems().begin(),
+                          report.problems().begin() +
+                              std::min(report.problems_size(), kMaxProblems)},
                          options));
+    if (report.problems_size() > kMaxProblems) {
+      absl::StrAppend(&out, "    and ", report.problems_size() - kMaxProblems,
+                      " more\n");
+    }
     for (const std::string& line : image_problems) {
       absl::StrAppend(&out, "    ", line, "\n");
     }
     if (more > 0) absl::StrAppend(&out, "    and ", more, " more\n");
   }
   return out;
-}
-
-std::string RenderKernels(const v1::FileReport& report,
-                          const ViewOptions& options) {
-  if (!report.kernels_read()) return "";
-  Table table({"    KERNEL", "TARGETS"});
-  for (const inspect::KernelCoverage& kernel :
-       inspect::CoverKernels({&report})) {
-    std::vector<std::string> names;
-    for (const inspect::ImageTarget& target : kernel.targets) {
-      names.push_back(inspect::TargetName(target));
-    }
-    table.AddRow(
-        {absl::StrCat("    ", kernel.name), absl::StrJoin(names, " ")});
-  }
-  // Mangled names are for copying: they are never cut.
-  return table.empty() ? "" : table.Render(0, options.color);
-}
-
-std::string RenderImages(const v1::FileReport& report,
-                         const ViewOptions& options) {
-  Table table({"    IMAGE", "FATBIN", "OFFSET", "TARGET", "KIND", "PTX ISA",
-               "STORED", "EXPANDED", "PACKED", "KERNELS", "NAME"});
-  for (const v1::Fatbin& fatbin : report.fatbins()) {
-    for (const v1::Image& image : fatbin.images()) {
-      table.AddRow(
-          {absl::StrCat("    ", image.index()), absl::StrCat(fatbin.index()),
-           absl::StrCat("0x", absl::Hex(image.offset())),
-           inspect::TargetName(image), std::string(ImageKindText(image.kind())),
-           image.has_ptx_isa() ? VersionText(image.ptx_isa()) : "-",
-           HumanBytes(image.stored_bytes()), HumanBytes(image.expanded_bytes()),
-           std::string(CompressionText(image.compression())),
-           image.kernels_read() ? absl::StrCat(image.kernels_size()) : "-",
-           Printable(image.name())});
-    }
-  }
-  return table.empty() ? "" : table.Render(0, options.color);
 }
 
 }  // namespace twinpath::cli

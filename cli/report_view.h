@@ -8,6 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "cli/matrix.h"
+#include "cli/target_word.h"
 #include "twinpath/v1/facts.pb.h"
 #include "twinpath/v1/report.pb.h"
 
@@ -18,15 +19,11 @@ absl::string_view FileKindText(v1::FileKind kind);
 // "x86-64", "aarch64", "other", "unknown".
 absl::string_view CpuText(v1::CpuArchitecture cpu);
 
-// Host half, code by target, problems of one file.
+// Host half, code by target, problems of one file; of a carrier, what it is and
+// what was done with its members. `targets`: only these have a line.
 std::string RenderFileSummary(const v1::FileReport& report,
-                              const ViewOptions& options);
-// Kernel and the targets that have it, one line a kernel.
-std::string RenderKernels(const v1::FileReport& report,
-                          const ViewOptions& options);
-// One line an image.
-std::string RenderImages(const v1::FileReport& report,
-                         const ViewOptions& options);
+                              const ViewOptions& options,
+                              const TargetWords& targets = {});
 
 }  // namespace twinpath::cli
 

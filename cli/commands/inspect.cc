@@ -1,17 +1,28 @@
-// twinpath inspect: what device code a file holds.
+// twinpath inspect: what device code files, packages and folders hold.
+
+#include <re2/re2.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/exit_code.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "cli/code_view.h"
+#include "cli/collection.h"
 #include "cli/commands.h"
+#include "cli/expect.h"
+#include "cli/inputs.h"
+#include "cli/matrix.h"
 #include "cli/progress.h"
+#include "cli/reason_view.h"
+#include "cli/report_stream.h"
 #include "cli/report_view.h"
 #include "compat/reason.h"
 #include "inspect/child.h"
@@ -20,88 +31,393 @@
 namespace twinpath::cli {
 namespace {
 
+// Rows of a folder's or carrier's table; a screenful.
+constexpr size_t kMaxRows = 40;
+// Files named of those that lack an expected target each of them should have.
+constexpr size_t kMaxLacking = 10;
+
 // Files of these kinds cannot hold device code as they are.
 bool IsForeign(const v1::FileReport& report) {
-  return report.kind() == v1::FILE_KIND_TEXT ||
-         report.kind() == v1::FILE_KIND_OTHER ||
-         report.kind() == v1::FILE_KIND_ARCHIVE;
+  return !report.has_carrier() && report.fatbins().empty() &&
+         (report.kind() == v1::FILE_KIND_TEXT ||
+          report.kind() == v1::FILE_KIND_OTHER ||
+          report.kind() == v1::FILE_KIND_ARCHIVE);
+}
+
+std::string ForeignText(const v1::FileReport& report) {
+  return absl::StrCat(
+      Printable(report.name()), ": not an ELF, fatbin, cubin or PTX file",
+      report.size_bytes() == 0                 ? "; it is empty"
+      : report.kind() == v1::FILE_KIND_OTHER   ? ", and not a package"
+      : report.kind() == v1::FILE_KIND_ARCHIVE ? "; it is an "
+                                               : "; it is ",
+      report.size_bytes() == 0 || report.kind() == v1::FILE_KIND_OTHER
+          ? ""
+          : FileKindText(report.kind()));
+}
+
+// One call of the command: takes reports as they come, prints, and keeps the
+// exit code.
+class Inspection {
+ public:
+  Inspection(const InspectOptionsCli& options, Console& console)
+      : options_(options),
+        console_(console),
+        view_{console.width(), console.color()},
+        stream_(console) {}
+
+  // Checks the options; an exit code other than kExitPass ends the command.
+  int Prepare();
+  int Run();
+
+ private:
+  // What is known of the argument at hand.
+  struct Group {
+    Group(const InputGroup& i, const TargetWords& listed,
+          const TargetWords& expected, const TargetWords& each)
+        : input(i), files(listed), expected(expected), each(each) {}
+    const InputGroup& input;
+    Collection files;
+    ExpectedTargets expected;
+    ExpectedTargets each;
+    // Problems TP238 of single files.
+    std::vector<v1::Reason> lacking;
+  };
+
+  void Raise(int code);
+  void RaiseFor(const v1::FileReport& report);
+  void Input(const absl::Status& status);
+  absl::Status Take(Group& group, std::vector<v1::FileReport> reports);
+  // Text of one file of its own and its members.
+  void PrintFile(Group& group, const std::vector<v1::FileReport>& reports);
+  // Summary and lists that were asked for of a file in a collection.
+  void PrintMember(const v1::FileReport& report);
+  void PrintLists(const v1::FileReport& report);
+  void PrintFolder(const Group& group);
+  void PrintExpected(const Group& group);
+  std::vector<v1::Reason> Unexpected(const Group& group) const;
+  void Separate();
+
+  const InspectOptionsCli& options_;
+  Console& console_;
+  ViewOptions view_;
+  ReportStream stream_;
+  CodeFilter filter_;
+  std::unique_ptr<re2::RE2> match_;
+  TargetWords expected_;
+  TargetWords each_;
+  inspect::InspectOptions how_;
+  bool list_kernels_ = false;
+  bool list_images_ = false;
+  bool printed_ = false;
+  bool any_code_ = false;
+  int worst_ = kExitPass;
+};
+
+int Inspection::Prepare() {
+  const bool needs_kernels = options_.kernels || options_.details ||
+                             options_.demangle || !options_.match.empty();
+  if (needs_kernels && options_.no_kernels) {
+    console_.Error(
+        "--no-kernels excludes --kernels, --details, --demangle and --match");
+    return kExitUsage;
+  }
+  const auto words = [this](const std::vector<std::string>& texts,
+                            absl::string_view option, TargetWords& to) {
+    absl::StatusOr<TargetWords> parsed = ParseTargetWords(texts);
+    if (!parsed.ok()) {
+      console_.Error(absl::StrCat(option, ": ", MessageOf(parsed.status())));
+      return false;
+    }
+    to = *std::move(parsed);
+    return true;
+  };
+  if (!words(options_.targets, "--target", filter_.targets) ||
+      !words(options_.expect, "--expect", expected_) ||
+      !words(options_.expect_each, "--expect-each", each_)) {
+    return kExitUsage;
+  }
+  if (!options_.match.empty()) {
+    re2::RE2::Options how;
+    how.set_log_errors(false);
+    match_ = std::make_unique<re2::RE2>(options_.match, how);
+    if (!match_->ok()) {
+      console_.Error(absl::StrCat("--match: ", Printable(match_->error())));
+      return kExitUsage;
+    }
+    filter_.match = match_.get();
+  }
+  filter_.details = options_.details;
+  filter_.demangle = options_.demangle;
+  // What narrows or widens a list asks for one.
+  list_images_ = options_.images || (options_.details && !options_.kernels);
+  list_kernels_ = options_.kernels || (options_.details && !options_.images) ||
+                  ((options_.demangle || match_ != nullptr) && !list_images_);
+  how_.kernels = !options_.no_kernels;
+  // Programs get all there is; people wait for what they asked for.
+  how_.details = console_.json() || options_.details;
+  how_.demangle = options_.demangle || match_ != nullptr;
+  return kExitPass;
+}
+
+void Inspection::Raise(int code) {
+  // Input errors before damage before incompleteness.
+  const auto rank = [](int c) {
+    return c == kExitPass           ? 0
+           : c == kExitInconclusive ? 1
+           : c == kExitFail         ? 2
+                                    : 3;
+  };
+  if (rank(code) > rank(worst_)) worst_ = code;
+}
+
+void Inspection::RaiseFor(const v1::FileReport& report) {
+  switch (HealthOf(report)) {
+    case Health::kBroken:
+      Raise(kExitFail);
+      break;
+    case Health::kUnread:
+      Raise(kExitInconclusive);
+      break;
+    default:
+      break;
+  }
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    any_code_ |= !fatbin.images().empty();
+  }
+}
+
+void Inspection::Separate() {
+  if (printed_) console_.Print("\n");
+  printed_ = true;
+}
+
+std::vector<v1::Reason> Inspection::Unexpected(const Group& group) const {
+  std::vector<v1::Reason> reasons;
+  const std::string text = group.expected.Describe(group.input.path);
+  if (!text.empty()) reasons.push_back(compat::MakeReason("TP238", text));
+  const size_t named = std::min(group.lacking.size(), kMaxLacking);
+  reasons.insert(reasons.end(), group.lacking.begin(),
+                 group.lacking.begin() + static_cast<std::ptrdiff_t>(named));
+  // Without any code there is no file that could lack it.
+  if (group.lacking.empty() && !group.each.empty()) {
+    const std::string each = group.each.Describe(group.input.path);
+    if (!each.empty()) reasons.push_back(compat::MakeReason("TP238", each));
+  }
+  return reasons;
+}
+
+void Inspection::PrintExpected(const Group& group) {
+  const std::vector<v1::Reason> reasons = Unexpected(group);
+  const size_t more =
+      group.lacking.size() - std::min(group.lacking.size(), kMaxLacking);
+  if (!reasons.empty()) Raise(kExitFail);
+  if (console_.json()) {
+    for (const v1::Reason& reason : reasons) {
+      console_.Error(compat::DescribeReason(reason));
+    }
+    return;
+  }
+  const auto counts = [this](absl::string_view label,
+                             const ExpectedTargets& targets) {
+    if (targets.empty()) return;
+    console_.Print(absl::StrCat("  ", Paint(label, Style::kDim, view_.color),
+                                targets.Counts(), "\n"));
+  };
+  counts("expected  ", group.expected);
+  counts("in each   ", group.each);
+  console_.Print(RenderReasonList(reasons, view_));
+  if (more > 0) console_.Print(absl::StrCat("    and ", more, " more files\n"));
+}
+
+void Inspection::PrintLists(const v1::FileReport& report) {
+  if (list_images_) console_.Print(RenderImages(report, filter_, view_));
+  if (list_kernels_) console_.Print(RenderKernels(report, filter_, view_));
+}
+
+void Inspection::PrintMember(const v1::FileReport& report) {
+  if (options_.members) {
+    Separate();
+    console_.Print(RenderFileSummary(report, view_, filter_.targets));
+    PrintLists(report);
+    return;
+  }
+  if (!list_images_ && !list_kernels_) return;
+  const std::string images =
+      list_images_ ? RenderImages(report, filter_, view_) : "";
+  const std::string kernels =
+      list_kernels_ ? RenderKernels(report, filter_, view_) : "";
+  if (images.empty() && kernels.empty()) return;
+  Separate();
+  console_.Print(absl::StrCat(
+      Paint(Printable(report.name()), Style::kBold, view_.color), ":\n"));
+  console_.Print(images);
+  console_.Print(kernels);
+}
+
+void Inspection::PrintFile(Group& group,
+                           const std::vector<v1::FileReport>& reports) {
+  const v1::FileReport& own = reports.front();
+  Separate();
+  console_.Print(RenderFileSummary(own, view_, filter_.targets));
+  if (own.has_carrier()) {
+    console_.Print(absl::StrCat(
+        "  ", Paint("code      ", Style::kDim, view_.color),
+        group.files.Counts(), "\n", group.files.Render(view_, kMaxRows)));
+  } else {
+    PrintLists(own);
+  }
+  PrintExpected(group);
+  for (size_t i = 1; i < reports.size(); ++i) PrintMember(reports[i]);
+}
+
+void Inspection::PrintFolder(const Group& group) {
+  Separate();
+  console_.Print(absl::StrCat(
+      Paint(Printable(group.input.path), Style::kBold, view_.color),
+      ": folder, ", group.input.count,
+      group.input.count == 1 ? " file\n" : " files\n", "  ",
+      Paint("code      ", Style::kDim, view_.color), group.files.Counts(),
+      "\n"));
+  console_.Print(group.files.Render(view_, kMaxRows));
+  console_.Print(RenderReasonList(group.input.problems, view_));
+  PrintExpected(group);
+}
+
+absl::Status Inspection::Take(Group& group,
+                              std::vector<v1::FileReport> reports) {
+  const bool collects = group.input.folder || reports.front().has_carrier();
+  for (size_t i = 0; i < reports.size(); ++i) {
+    v1::FileReport& report = reports[i];
+    RaiseFor(report);
+    const std::vector<std::string> lacking = group.expected.Add(report);
+    const std::vector<std::string> each = group.each.Add(report);
+    if (!each.empty()) {
+      const v1::Reason reason = compat::MakeReason(
+          "TP238", absl::StrCat(Printable(report.name()), ": no image for ",
+                                absl::StrJoin(each, ", ")));
+      group.lacking.push_back(reason);
+    }
+    std::vector<std::string> all = lacking;
+    for (const std::string& name : each) {
+      if (std::find(all.begin(), all.end(), name) == all.end()) {
+        all.push_back(name);
+      }
+    }
+    // The carrier itself is the heading.
+    const bool heading = i == 0 && !group.input.folder && report.has_carrier();
+    if (collects && !heading) {
+      group.files.Add(report, NameInGroup(report.name(), group.input), all);
+    }
+  }
+  if (!group.input.folder && IsForeign(reports.front())) {
+    console_.Error(ForeignText(reports.front()));
+    Raise(kExitUsage);
+  }
+  if (console_.json()) {
+    if (!group.input.folder) {
+      for (const v1::Reason& reason : Unexpected(group)) {
+        *reports.front().add_problems() = reason;
+      }
+      PrintExpected(group);
+    }
+    for (const v1::FileReport& report : reports) {
+      TWINPATH_RETURN_IF_ERROR(stream_.Add(report));
+    }
+    return absl::OkStatus();
+  }
+  if (!group.input.folder) {
+    PrintFile(group, reports);
+  } else {
+    for (const v1::FileReport& report : reports) PrintMember(report);
+  }
+  return absl::OkStatus();
+}
+
+int Inspection::Run() {
+  if (const int code = Prepare(); code != kExitPass) return code;
+  const Inputs inputs = ExpandInputs(options_.files);
+  how_.digest =
+      console_.json() || options_.members ||
+      std::any_of(inputs.groups.begin(), inputs.groups.end(),
+                  [](const InputGroup& group) { return !group.folder; });
+  std::unique_ptr<Group> group;
+  size_t next_group = 0;
+  const auto finish = [&] {
+    if (group == nullptr) return;
+    if (group->input.folder) {
+      console_.json() ? PrintExpected(*group) : PrintFolder(*group);
+    }
+    group.reset();
+  };
+  // Opens the groups up to the one that has `target`.
+  const auto advance = [&](size_t target) {
+    while (next_group < inputs.groups.size() &&
+           (group == nullptr ||
+            target >= group->input.first + group->input.count)) {
+      finish();
+      const InputGroup& input = inputs.groups[next_group++];
+      if (!input.status.ok()) {
+        Raise(console_.Fail(input.status));
+        continue;
+      }
+      if (!input.problems.empty()) Raise(kExitInconclusive);
+      group = std::make_unique<Group>(input, filter_.targets, expected_, each_);
+    }
+  };
+  absl::Status status;
+  {
+    Progress progress(console_);
+    const auto show = [&](size_t target) {
+      if (!console_.err_is_terminal() || target >= inputs.targets.size()) {
+        return;
+      }
+      const std::string& path = inputs.targets[target].path;
+      progress.Show(inputs.targets.size() == 1
+                        ? absl::StrCat("reading ", Printable(path))
+                        : absl::StrCat("reading ", target + 1, " of ",
+                                       inputs.targets.size(), ": ",
+                                       Printable(path)));
+    };
+    show(0);
+    status = inspect::InspectFiles(
+        inputs.targets, how_,
+        [&](const absl::Status& opened, size_t target,
+            std::vector<v1::FileReport> reports) -> absl::Status {
+          console_.Transient("");
+          advance(target);
+          if (!opened.ok()) {
+            Raise(console_.Fail(opened));
+          } else if (!reports.empty()) {
+            TWINPATH_RETURN_IF_ERROR(Take(*group, std::move(reports)));
+          }
+          show(target + 1);
+          return absl::OkStatus();
+        });
+  }
+  if (!status.ok()) Raise(console_.Fail(status));
+  if (status.ok()) {
+    advance(inputs.targets.size());
+    finish();
+  }
+  if (console_.json()) {
+    if (const absl::Status end = stream_.Finish(kVersion); !end.ok()) {
+      Raise(console_.Fail(end));
+    }
+  }
+  if (worst_ == kExitPass && !any_code_) {
+    // An empty listing is no success: whoever inspects wants device code.
+    console_.Warn("no device code in any of the files");
+    return kExitFail;
+  }
+  return worst_;
 }
 
 }  // namespace
 
 int RunInspect(const InspectOptionsCli& options, Console& console) {
-  inspect::InspectOptions how;
-  how.kernels = !options.no_kernels;
-  if (options.kernels && options.no_kernels) {
-    console.Error("--kernels and --no-kernels exclude each other");
-    return kExitUsage;
-  }
-  const ViewOptions view{console.width(), console.color()};
-  v1::ArtifactReport all;
-  all.set_inspector_version(std::string(kVersion));
-  int worst = kExitPass;
-  bool any_code = false;
-  const auto raise = [&worst](int code) {
-    // Input errors before damage before incompleteness.
-    const auto rank = [](int c) {
-      return c == kExitPass           ? 0
-             : c == kExitInconclusive ? 1
-             : c == kExitFail         ? 2
-                                      : 3;
-    };
-    if (rank(code) > rank(worst)) worst = code;
-  };
-  for (const std::string& path : options.files) {
-    Progress progress(console);
-    progress.Show(absl::StrCat("reading ", path));
-    absl::StatusOr<v1::FileReport> report =
-        inspect::InspectInChild(path, path, how);
-    if (!report.ok()) {
-      raise(console.Fail(
-          report.status(),
-          absl::StrContains(report.status().message(), "is a folder")
-              ? "give the files in it one by one"
-              : ""));
-      continue;
-    }
-    for (const v1::Fatbin& fatbin : report->fatbins()) {
-      any_code |= !fatbin.images().empty();
-      for (const v1::Image& image : fatbin.images()) {
-        // A payload that could not be read may hold anything or nothing.
-        if (!image.problem().empty()) raise(kExitInconclusive);
-      }
-    }
-    for (const v1::Reason& problem : report->problems()) {
-      const v1::Severity severity = compat::SeverityOf(problem);
-      if (severity == v1::SEVERITY_ERROR) raise(kExitFail);
-      if (severity == v1::SEVERITY_WARNING) raise(kExitInconclusive);
-    }
-    if (report->fatbins().empty() && IsForeign(*report)) {
-      console.Error(absl::StrCat(
-          Printable(path),
-          ": not an ELF, fatbin, cubin or PTX file: it "
-          "is ",
-          report->size_bytes() == 0                 ? "empty"
-          : report->kind() == v1::FILE_KIND_ARCHIVE ? "an "
-                                                    : "",
-          report->size_bytes() == 0 ? "" : FileKindText(report->kind())));
-      raise(kExitUsage);
-    }
-    if (!console.json()) {
-      if (all.files_size() > 0) console.Print("\n");
-      console.Print(RenderFileSummary(*report, view));
-      if (options.kernels) console.Print(RenderKernels(*report, view));
-      if (options.images) console.Print(RenderImages(*report, view));
-    }
-    *all.add_files() = *std::move(report);
-  }
-  if (console.json()) console.PrintJson(all);
-  if (worst == kExitPass && !any_code) {
-    // An empty listing is no success: whoever inspects wants device code.
-    console.Warn("no device code in any of the files");
-    return kExitFail;
-  }
-  return worst;
+  Inspection inspection(options, console);
+  return inspection.Run();
 }
 
 }  // namespace twinpath::cli

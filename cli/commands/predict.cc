@@ -15,9 +15,11 @@
 #include "cli/commands.h"
 #include "cli/host_facts.h"
 #include "cli/host_findings.h"
+#include "cli/inputs.h"
 #include "cli/prediction_view.h"
 #include "cli/progress.h"
 #include "compat/profile.h"
+#include "compat/reason.h"
 #include "compat/tables.h"
 #include "inspect/child.h"
 #include "twinpath/v1/cli.pb.h"
@@ -80,6 +82,8 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
   if (!tables.ok()) return console.Fail(tables.status());
   v1::PredictOutput output;
   bool any_code = false;
+  // Part of a folder could not be listed and may hold anything.
+  bool incomplete = false;
   {
     Progress progress(console);
     const absl::StatusOr<std::vector<v1::HostFacts>> hosts =
@@ -90,16 +94,35 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
     }
     v1::ArtifactReport report;
     report.set_inspector_version(std::string(kVersion));
-    for (const std::string& path : options.files) {
-      progress.Show(absl::StrCat("reading ", path));
-      absl::StatusOr<std::vector<v1::FileReport>> files =
-          inspect::InspectAllInChild(path, path, inspect::InspectOptions{});
-      if (!files.ok()) return console.Fail(files.status());
-      for (v1::FileReport& file : *files) {
-        any_code |= !file.fatbins().empty() || !file.problems().empty();
-        *report.add_files() = std::move(file);
+    const Inputs inputs = ExpandInputs(options.files);
+    for (const InputGroup& group : inputs.groups) {
+      if (!group.status.ok()) return console.Fail(group.status);
+      for (const v1::Reason& problem : group.problems) {
+        console.Warn(compat::DescribeReason(problem));
+        incomplete = true;
       }
     }
+    if (!options.files.empty()) {
+      progress.Show(absl::StrCat("reading ", Printable(options.files.front())));
+    }
+    const absl::Status read = inspect::InspectFiles(
+        inputs.targets, inspect::InspectOptions{},
+        [&](const absl::Status& opened, size_t target,
+            std::vector<v1::FileReport> files) -> absl::Status {
+          TWINPATH_RETURN_IF_ERROR(opened);
+          progress.Show(absl::StrCat("reading ", target + 1, " of ",
+                                     inputs.targets.size()));
+          for (v1::FileReport& file : files) {
+            const bool says =
+                !file.fatbins().empty() || !file.problems().empty();
+            any_code |= says;
+            // Scripts and pictures of folders say nothing.
+            if (!says && !file.has_elf() && !file.has_carrier()) continue;
+            *report.add_files() = std::move(file);
+          }
+          return absl::OkStatus();
+        });
+    if (!read.ok()) return console.Fail(read);
     progress.Show("predicting");
     const compat::Predictor predictor(report);
     for (const v1::HostFacts& facts : *hosts) {
@@ -124,7 +147,8 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
     console.Print(RenderPredictions(
         output, ViewOptions{console.width(), console.color()}));
   }
-  return ExitCodeFor(output, options.require);
+  const int code = ExitCodeFor(output, options.require);
+  return incomplete && code == kExitPass ? kExitInconclusive : code;
 }
 
 }  // namespace twinpath::cli

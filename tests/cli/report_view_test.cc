@@ -69,21 +69,59 @@ TEST(ReportView, ProblemsCarryCodeFixAndPlace) {
                           HasSubstr("image 1 (compute_90): payload is cut")));
 }
 
-TEST(ReportView, KernelsAreListedWithTheirTargets) {
-  EXPECT_THAT(RenderKernels(Report(), {}),
-              HasSubstr("_Z5writePi  sm_121 compute_90"));
-}
-
 TEST(ReportView, ForeignNamesCannotSteerTheTerminal) {
   v1::FileReport report = Report();
   report.set_name("\x1b]0;x\x07");
-  report.mutable_fatbins(0)->mutable_images(0)->mutable_kernels(0)->set_name(
-      "\x1b[2J");
-  report.mutable_fatbins(0)->mutable_images(0)->set_name("\x1b[3J");
   report.mutable_elf()->set_needed(0, "\x1b[4J");
   EXPECT_THAT(RenderFileSummary(report, {}), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(RenderKernels(report, {}), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(RenderImages(report, {}), Not(HasSubstr("\x1b")));
+}
+
+TEST(ReportView, CarrierSaysFormatMembersAndPromise) {
+  v1::FileReport report;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        name: "pkg.whl"
+        size_bytes: 1000
+        kind: FILE_KIND_ARCHIVE
+        carrier {
+          format: "wheel"
+          members: 12
+          reported: 2
+          passed_over: 10
+          expanded_bytes: 4000
+          promise {
+            kind: "wheel"
+            name: "pkg"
+            version: "1.0"
+            cpu_architectures: CPU_ARCHITECTURE_AARCH64
+            cuda_major: 13
+            targets: "sm_121"
+            evidence: "tag py3-none-manylinux_2_28_aarch64"
+          }
+        }
+        problems { code: "TP239" detail: "CUDA 12 and 13" }
+      )pb",
+      &report));
+  const std::string text = RenderFileSummary(report, {});
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("pkg.whl: wheel, 1.0 kB"),
+            HasSubstr("12 files, 2 reported, 10 passed over; 4.0 kB unpacked"),
+            HasSubstr("pkg 1.0, host CPU aarch64, CUDA 13, targets sm_121, by "
+                      "tag py3-none-manylinux_2_28_aarch64"),
+            HasSubstr("TP239"), Not(HasSubstr("no device code"))));
+}
+
+TEST(ReportView, ManyProblemsAreCut) {
+  v1::FileReport report;
+  for (int i = 0; i < 25; ++i) {
+    v1::Reason* problem = report.add_problems();
+    problem->set_code("TP232");
+    problem->set_detail("place " + std::to_string(i));
+  }
+  EXPECT_THAT(RenderFileSummary(report, {}),
+              AllOf(HasSubstr("place 9"), Not(HasSubstr("place 10")),
+                    HasSubstr("and 15 more")));
 }
 
 TEST(ReportView, NoDeviceCodeIsSaid) {

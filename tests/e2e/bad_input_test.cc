@@ -53,10 +53,15 @@ TEST_F(BadInputTest, MissingFile) {
   }
 }
 
-TEST_F(BadInputTest, FolderForAFile) {
-  const CliResult result = Cli({"inspect", folder_->path()});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("is a folder"), HasSubstr("hint: ")));
+TEST_F(BadInputTest, FolderWithoutCodeAndDevice) {
+  const CliResult folder = Cli({"inspect", folder_->path()});
+  EXPECT_EQ(folder.exit_code, 1);
+  EXPECT_THAT(folder.err, HasSubstr("no device code"));
+  const CliResult device = Cli({"inspect", "/dev/zero"});
+  EXPECT_EQ(device.exit_code, 2);
+  EXPECT_THAT(device.err,
+              AllOf(HasSubstr("/dev/zero"), HasSubstr("not a regular file")));
+  EXPECT_THAT(device.out, IsEmpty());
 }
 
 // What would look like a check and be none is refused before anything runs.

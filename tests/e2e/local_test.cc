@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <optional>
@@ -88,6 +89,122 @@ TEST_F(LocalTest, InspectAsJsonIsTheReport) {
   ASSERT_EQ(report.files_size(), 1);
   EXPECT_EQ(report.files(0).kind(), v1::FILE_KIND_PTX);
   EXPECT_EQ(report.files(0).digest().sha256(), Sha256Of(SamplePtx()).Raw());
+}
+
+TEST_F(LocalTest, InspectExpectsTargets) {
+  // The sample is PTX for compute_75.
+  EXPECT_EQ(Cli({"inspect", "--expect", "ptx", "kernel.ptx"}).exit_code, 0);
+  EXPECT_EQ(
+      Cli({"inspect", "--expect", "compute_75,ptx", "kernel.ptx"}).exit_code,
+      0);
+  const CliResult missing =
+      Cli({"inspect", "--expect", "ptx,sm_90", "kernel.ptx"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.out, AllOf(HasSubstr("TP238"),
+                                 HasSubstr("kernel.ptx: no image for sm_90; "
+                                           "there is compute_75")));
+  // Machines get it as a problem of the file.
+  const CliResult json =
+      Cli({"inspect", "--expect", "sm_90", "kernel.ptx", "--format", "json"});
+  EXPECT_EQ(json.exit_code, 1);
+  v1::ArtifactReport report;
+  ASSERT_THAT(cli::FromJson(json.out, "out", &report), IsOk());
+  ASSERT_EQ(report.files(0).problems_size(), 1);
+  EXPECT_EQ(report.files(0).problems(0).code(), "TP238");
+  const CliResult nonsense =
+      Cli({"inspect", "--expect", "hopper", "kernel.ptx"});
+  EXPECT_EQ(nonsense.exit_code, 2);
+  EXPECT_THAT(nonsense.err, HasSubstr("--expect"));
+}
+
+TEST_F(LocalTest, InspectMatchesKernels) {
+  EXPECT_THAT(Cli({"inspect", "--match", "^_Z1k", "kernel.ptx"}).out,
+              HasSubstr("_Z1kv"));
+  EXPECT_THAT(Cli({"inspect", "--match", "gemm", "kernel.ptx"}).out,
+              Not(HasSubstr("_Z1kv")));
+  const CliResult wrong = Cli({"inspect", "--match", "(", "kernel.ptx"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--match"));
+}
+
+TEST_F(LocalTest, InspectWalksFoldersOfFilesScriptsAndLinks) {
+  const std::string tree = JoinPath(folder_->path(), "tree");
+  ASSERT_THAT(MakeDirectories(JoinPath(tree, "sub"), 0755), IsOk());
+  ASSERT_THAT(Write("tree/a.ptx", SamplePtx()), IsOk());
+  ASSERT_THAT(Write("tree/sub/b.ptx", SamplePtx("_Z1bv")), IsOk());
+  ASSERT_THAT(Write("tree/run.sh", "#!/bin/sh\n"), IsOk());
+  ASSERT_EQ(symlink("a.ptx", JoinPath(tree, "link.ptx").c_str()), 0);
+  ASSERT_EQ(symlink("..", JoinPath(tree, "sub/loop").c_str()), 0);
+  const CliResult result =
+      Cli({"inspect", "--expect", "ptx", "--kernels", "tree"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("tree: folder, 3 files"),
+                    HasSubstr("2 with device code, 1 other file"),
+                    HasSubstr("sub/b.ptx"), HasSubstr("_Z1bv"),
+                    HasSubstr("ptx in 2 of 2 files"), Not(HasSubstr("run.sh")),
+                    Not(HasSubstr("link.ptx"))));
+  EXPECT_THAT(result.err, IsEmpty());
+  EXPECT_EQ(Cli({"inspect", "--expect-each", "sm_90", "tree"}).exit_code, 1);
+  // The same file is not a success on its own.
+  EXPECT_EQ(Cli({"inspect", "tree/run.sh"}).exit_code, 2);
+
+  const CliResult json = Cli({"inspect", "--format", "json", "tree"});
+  v1::ArtifactReport report;
+  ASSERT_THAT(cli::FromJson(json.out, "out", &report), IsOk());
+  ASSERT_EQ(report.files_size(), 3);
+  EXPECT_EQ(report.files(0).name(), "tree/a.ptx");
+
+  // What is wrong with one file is the folder's.
+  ASSERT_THAT(Write("tree/broken.so", std::string("\x7f"
+                                                  "ELF",
+                                                  4)),
+              IsOk());
+  const CliResult broken = Cli({"inspect", "tree"});
+  EXPECT_NE(broken.exit_code, 0);
+  EXPECT_THAT(broken.out, HasSubstr("broken.so"));
+  EXPECT_EQ(Cli({"predict", "--host", "h200", "tree/sub"}).exit_code, 0);
+}
+
+TEST_F(LocalTest, InspectOpensWheels) {
+  if (access("/usr/bin/python3", X_OK) != 0) {
+    GTEST_SKIP() << "needs /usr/bin/python3 to make a wheel";
+  }
+  ASSERT_THAT(
+      Write("make.py",
+            "import zipfile\n"
+            "z = zipfile.ZipFile('pkg-1.0-py3-none-any.whl', 'w',"
+            " zipfile.ZIP_DEFLATED)\n"
+            "z.write('kernel.ptx', 'pkg/kernel.ptx')\n"
+            "z.writestr('pkg/__init__.py', 'import os\\n')\n"
+            "z.writestr('pkg-1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\\n"
+            "Root-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
+            "z.writestr('pkg-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\\n"
+            "Name: pkg\\nVersion: 1.0\\n')\n"
+            "z.close()\n"),
+      IsOk());
+  const CliResult made =
+      Cli({"record", "-o", "r.json", "--output", "pkg-1.0-py3-none-any.whl",
+           "--", "/usr/bin/python3", "make.py"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const std::string wheel = "pkg-1.0-py3-none-any.whl";
+  const CliResult result = Cli({"inspect", "--expect", "ptx", wheel});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr(": wheel, "), HasSubstr("pkg/kernel.ptx"),
+                    HasSubstr("1 with device code")));
+  EXPECT_EQ(Cli({"inspect", "--expect", "sm_121", wheel}).exit_code, 1);
+  EXPECT_THAT(Cli({"inspect", "--members", "--kernels", wheel}).out,
+              AllOf(HasSubstr(wheel + "!/pkg/kernel.ptx: PTX text"),
+                    HasSubstr("_Z1kv")));
+  v1::ArtifactReport report;
+  ASSERT_THAT(cli::FromJson(Cli({"inspect", "--format", "json", wheel}).out,
+                            "out", &report),
+              IsOk());
+  ASSERT_EQ(report.files_size(), 2);
+  EXPECT_EQ(report.files(0).carrier().format(), "wheel");
+  EXPECT_EQ(report.files(1).member_of(), wheel);
+  EXPECT_EQ(Cli({"predict", "--host", "h200", wheel}).exit_code, 0);
 }
 
 TEST_F(LocalTest, PredictNamesReasonAndFix) {

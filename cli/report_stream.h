@@ -1,0 +1,30 @@
+// An ArtifactReport as JSON, written report by report: the same text as
+// printing the whole message, in the memory of one report.
+
+#ifndef TWINPATH_CLI_REPORT_STREAM_H_
+#define TWINPATH_CLI_REPORT_STREAM_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "cli/console.h"
+#include "twinpath/v1/report.pb.h"
+
+namespace twinpath::cli {
+
+class ReportStream {
+ public:
+  // Writes to the console's standard output; `console` must outlive this.
+  explicit ReportStream(Console& console) : console_(console) {}
+
+  absl::Status Add(const v1::FileReport& report);
+  // To be called once, at the end.
+  absl::Status Finish(absl::string_view inspector_version);
+
+ private:
+  Console& console_;
+  bool any_ = false;
+};
+
+}  // namespace twinpath::cli
+
+#endif  // TWINPATH_CLI_REPORT_STREAM_H_

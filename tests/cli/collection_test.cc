@@ -1,0 +1,205 @@
+#include "cli/collection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/status_matchers.h"
+#include "cli/console.h"
+#include "cli/expect.h"
+#include "cli/inputs.h"
+#include "cli/json.h"
+#include "cli/matrix.h"
+#include "cli/report_stream.h"
+
+namespace twinpath::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+v1::FileReport Library(absl::string_view name, uint32_t sass,
+                       uint64_t stored_bytes) {
+  v1::FileReport report;
+  report.set_name(std::string(name));
+  report.set_kind(v1::FILE_KIND_ELF_SHARED);
+  report.mutable_elf()->set_cpu_architecture(v1::CPU_ARCHITECTURE_X86_64);
+  report.set_kernels_read(true);
+  v1::Fatbin& fatbin = *report.add_fatbins();
+  fatbin.set_registration(v1::REGISTRATION_REGISTERED);
+  v1::Image& image = *fatbin.add_images();
+  image.set_kind(v1::IMAGE_KIND_SASS);
+  image.mutable_target()->set_number(sass);
+  image.mutable_target()->set_suffix(v1::TARGET_SUFFIX_NONE);
+  image.set_kernels_read(true);
+  image.add_kernels()->set_name("k");
+  image.set_stored_bytes(stored_bytes);
+  return report;
+}
+
+v1::FileReport Broken(absl::string_view name) {
+  v1::FileReport report;
+  report.set_name(std::string(name));
+  report.set_kind(v1::FILE_KIND_DAMAGED_ELF);
+  v1::Reason& problem = *report.add_problems();
+  problem.set_code("TP233");
+  problem.set_detail("ends too early");
+  return report;
+}
+
+TargetWords Words(const std::string& text) {
+  absl::StatusOr<TargetWords> words = ParseTargetWords({text});
+  EXPECT_THAT(words, IsOk());
+  return words.ok() ? *words : TargetWords();
+}
+
+std::vector<std::string> Names(const Collection& files) {
+  std::vector<std::string> names;
+  for (const FileRow& row : files.SortedRows()) names.push_back(row.name);
+  return names;
+}
+
+TEST(Collection, WorstFirstThenTheMostCode) {
+  Collection files({});
+  files.Add(Library("small.so", 90, 10), "small.so");
+  files.Add(Library("large.so", 121, 1000), "large.so");
+  files.Add(Library("lacking.so", 90, 5), "lacking.so", {"sm_121"});
+  files.Add(Broken("broken.so"), "broken.so");
+  v1::FileReport plain;
+  plain.mutable_elf();
+  files.Add(plain, "plain.so");
+  EXPECT_THAT(Names(files),
+              ElementsAre("broken.so", "lacking.so", "large.so", "small.so"));
+  EXPECT_EQ(files.Counts(),
+            "3 with device code, 1 ELF file without, 1 other file");
+  const std::string text = files.Render({}, 0);
+  EXPECT_THAT(text, AllOf(HasSubstr("lacks sm_121"), HasSubstr("TP233"),
+                          HasSubstr("broken.so: ends too early"),
+                          Not(HasSubstr("plain.so"))));
+}
+
+TEST(Collection, ManyFilesAreAScreenful) {
+  Collection files({});
+  for (int i = 0; i < 3000; ++i) {
+    files.Add(Library("x", 90, 10), absl::StrCat("lib", i, ".so"));
+  }
+  const std::string text = files.Render({}, 40);
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  EXPECT_LT(lines.size(), 50u);
+  EXPECT_THAT(text, AllOf(HasSubstr("and 2960 more files"),
+                          // The totals are over all of them.
+                          HasSubstr("3000")));
+}
+
+TEST(Collection, LongPathsKeepTheirEnd) {
+  Collection files({});
+  const std::string path =
+      absl::StrCat("a/", std::string(200, 'd'), "/lib/libthing.so");
+  files.Add(Library(path, 90, 10), path);
+  const std::string text = files.Render({}, 0);
+  EXPECT_THAT(text, HasSubstr("/lib/libthing.so"));
+  EXPECT_THAT(text, Not(HasSubstr("a/ddd")));
+}
+
+TEST(Collection, TargetsNarrowTheTable) {
+  Collection files(Words("sm_121"));
+  files.Add(Library("a", 90, 10), "a.so");
+  files.Add(Library("b", 121, 10), "b.so");
+  EXPECT_THAT(Names(files), ElementsAre("b.so"));
+  EXPECT_THAT(files.totals().Names(), ElementsAre("sm_121"));
+}
+
+TEST(Health, OnlyWhatIsUnreadIsIncomplete) {
+  const auto with = [](absl::string_view code) {
+    v1::FileReport report;
+    report.add_problems()->set_code(std::string(code));
+    return HealthOf(report);
+  };
+  EXPECT_EQ(with("TP240"), Health::kWhole);
+  EXPECT_EQ(with("TP239"), Health::kRemarks);
+  EXPECT_EQ(with("TP232"), Health::kUnread);
+  EXPECT_EQ(with("TP236"), Health::kBroken);
+  v1::FileReport report = Library("a", 90, 1);
+  report.mutable_fatbins(0)->mutable_images(0)->set_problem("does not decode");
+  EXPECT_EQ(HealthOf(report), Health::kUnread);
+}
+
+TEST(Expected, TheFilesTogetherHaveToHoldThem) {
+  ExpectedTargets expected(Words("sm_90,sm_121"));
+  EXPECT_THAT(expected.Add(Library("a", 90, 1)), ElementsAre("sm_121"));
+  EXPECT_THAT(expected.Missing(), ElementsAre("sm_121"));
+  EXPECT_EQ(expected.Describe("pkg"),
+            "pkg: no image for sm_121; there is sm_90");
+  EXPECT_THAT(expected.Add(Library("b", 121, 1)), ElementsAre("sm_90"));
+  EXPECT_THAT(expected.Missing(), IsEmpty());
+  EXPECT_EQ(expected.Describe("pkg"), "");
+  // A script lacks nothing.
+  EXPECT_THAT(expected.Add(v1::FileReport()), IsEmpty());
+  EXPECT_EQ(expected.Counts(), "sm_90 in 1 of 2 files, sm_121 in 1 of 2 files");
+}
+
+TEST(Expected, WhatCannotRunGivesNoTarget) {
+  v1::FileReport left_over = Library("a", 90, 1);
+  left_over.mutable_fatbins(0)->set_registration(v1::REGISTRATION_LEFT_OVER);
+  v1::FileReport stub = Library("b", 90, 1);
+  stub.mutable_fatbins(0)->mutable_images(0)->clear_kernels();
+  v1::FileReport unlinked = Library("c", 90, 1);
+  unlinked.mutable_fatbins(0)->mutable_images(0)->set_kind(
+      v1::IMAGE_KIND_RELOCATABLE_SASS);
+  for (const v1::FileReport& report : {left_over, stub, unlinked}) {
+    ExpectedTargets expected(Words("sm_90"));
+    EXPECT_THAT(expected.Add(report), ElementsAre("sm_90"));
+  }
+  // In an object file code without kernels is still to be linked.
+  stub.set_kind(v1::FILE_KIND_ELF_OBJECT);
+  ExpectedTargets expected(Words("sm_90"));
+  EXPECT_THAT(expected.Add(stub), IsEmpty());
+}
+
+TEST(ReportStream, IsTheTextOfTheWholeMessage) {
+  for (const int count : {0, 1, 3}) {
+    v1::ArtifactReport whole;
+    whole.set_inspector_version("1");
+    for (int i = 0; i < count; ++i) {
+      *whole.add_files() = Library(absl::StrCat("line\nfeed", i), 90, 1);
+    }
+    char* text = nullptr;
+    size_t size = 0;
+    FILE* out = open_memstream(&text, &size);
+    {
+      Console console(out, stderr, {});
+      ReportStream stream(console);
+      for (const v1::FileReport& report : whole.files()) {
+        EXPECT_THAT(stream.Add(report), IsOk());
+      }
+      EXPECT_THAT(stream.Finish("1"), IsOk());
+      EXPECT_THAT(console.Flush(), IsOk());
+    }
+    fclose(out);
+    const absl::StatusOr<std::string> expected = ToJson(whole);
+    ASSERT_THAT(expected, IsOk());
+    EXPECT_EQ(std::string(text, size), *expected);
+    free(text);
+  }
+}
+
+TEST(Inputs, NamesInsideFoldersAndCarriers) {
+  InputGroup folder;
+  folder.path = "dist/";
+  folder.folder = true;
+  EXPECT_EQ(NameInGroup("dist/lib/a.so", folder), "lib/a.so");
+  folder.path = "dist";
+  EXPECT_EQ(NameInGroup("dist/x.whl!/a.so", folder), "x.whl!/a.so");
+  InputGroup carrier;
+  carrier.path = "x.whl";
+  EXPECT_EQ(NameInGroup("x.whl!/pkg/a.so", carrier), "pkg/a.so");
+}
+
+}  // namespace
+}  // namespace twinpath::cli
