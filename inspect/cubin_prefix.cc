@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,16 @@ constexpr absl::string_view kConstants = ".nv.constant0.";
 constexpr size_t kNotesWithin = 64 << 10;
 constexpr absl::string_view kNoteOwner("NVIDIA Corp\0", 12);
 constexpr size_t kOwnerInNote = 12;
+
+// Place of `what` in `bytes` from `from` on, npos if it is not there. The names
+// searched for begin with the commonest bytes there are; memmem does not mind.
+size_t Find(absl::string_view bytes, absl::string_view what, size_t from) {
+  if (from > bytes.size()) return absl::string_view::npos;
+  const void* const found = ::memmem(bytes.data() + from, bytes.size() - from,
+                                     what.data(), what.size());
+  if (found == nullptr) return absl::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - bytes.data());
+}
 
 class PrefixReader {
  public:
@@ -72,14 +83,14 @@ class PrefixReader {
     const absl::string_view rest = prefix_.substr(kElfHeaderBytes);
     if (rest.size() < kNamesBegin.size()) return PrefixState::kMore;
     if (!absl::StartsWith(rest, kNamesBegin)) return PrefixState::kUnknown;
-    const size_t second = rest.find(kNamesBegin, kNamesBegin.size());
+    const size_t second = Find(rest, kNamesBegin, kNamesBegin.size());
     if (second == absl::string_view::npos) return PrefixState::kMore;
     section_names_ = rest.substr(0, second);
     strings_at_ = kElfHeaderBytes + second;
     static constexpr char kZeros[kSymbolBytes + 1] = {};
     // The last name's NUL and the first symbol.
     size_t end =
-        prefix_.find(absl::string_view(kZeros, sizeof(kZeros)), strings_at_);
+        Find(prefix_, absl::string_view(kZeros, sizeof(kZeros)), strings_at_);
     if (end == absl::string_view::npos) return PrefixState::kMore;
     ++end;
     strings_ = prefix_.substr(strings_at_, end - strings_at_);
@@ -126,7 +137,7 @@ class PrefixReader {
     const absl::string_view within = prefix_.substr(0, end);
     bool toolkit = false;
     for (size_t at = symbols_end_;;) {
-      const size_t owner = within.find(kNoteOwner, at);
+      const size_t owner = Find(within, kNoteOwner, at);
       if (owner == absl::string_view::npos) break;
       at = owner + kNoteOwner.size();
       if (owner < symbols_end_ + kOwnerInNote) continue;
