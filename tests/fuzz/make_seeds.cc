@@ -134,6 +134,8 @@ std::string Archive(const char* format, const char* filter,
   struct archive* const writer = ::archive_write_new();
   ::archive_write_set_format_by_name(writer, format);
   if (*filter != '\0') ::archive_write_add_filter_by_name(writer, filter);
+  // No time of writing.
+  ::archive_write_set_options(writer, "gzip:!timestamp");
   ::archive_write_set_bytes_per_block(writer, 0);
   ::archive_write_open(
       writer, &out, nullptr,
@@ -243,6 +245,53 @@ int Main(const std::string& path) {
   }
   for (const auto& [name, bytes] : Carriers()) {
     folder.Add("carrier", name, bytes);
+  }
+  folder.Add("oci", "saved",
+             absl::StrCat("[{\"Config\":\"config.json\",\"RepoTags\":[\"a:1\"],"
+                          "\"Layers\":[\"layer.tar\"]}]\n--\n"
+                          "{\"architecture\":\"amd64\",\"os\":\"linux\","
+                          "\"config\":{\"Env\":[\"CUDA_VERSION=12.6.0\"]},"
+                          "\"rootfs\":{\"diff_ids\":[\"sha256:00\"]}}\n--\n",
+                          Archive("ustar", "",
+                                  {{"usr/lib/.wh.old.so", ""},
+                                   {"usr/lib/x.so", "\177ELF"},
+                                   {"opt/.wh..wh..opq", ""}})));
+  folder.Add(
+      "oci", "index",
+      "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"application/"
+      "vnd.oci.image.manifest.v1+json\",\"digest\":\"sha256:"
+      "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\","
+      "\"size\":0,\"platform\":{\"os\":\"linux\",\"architecture\":\"arm64\"},"
+      "\"annotations\":{\"a\\u00e9\":\"\\ud83d\\ude00\"}}]}\n--\n"
+      "{\"imageLayoutVersion\":\"1.0.0\"}");
+  for (const auto& [name, text] : Members{
+           {"wheel",
+            "torch-2.8.0+cu128-cp312-cp312-manylinux_2_28_x86_64.whl\n"
+            "torch-2.8.0.dist-info/METADATA\nMetadata-Version: 2.1\n"
+            "Name: torch\nVersion: 2.8.0+cu128\nRequires-Dist: "
+            "nvidia-cuda-runtime-cu12==12.8.90; platform_system == 'Linux'\n"},
+           {"tags",
+            "a-1-cp39-abi3-linux_aarch64.whl\na-1.dist-info/WHEEL\n"
+            "Wheel-Version: 1.0\nTag: cp39-abi3-linux_aarch64\n"},
+           {"deb",
+            "libcublas-12-6_12.6.4.1-1_amd64.deb\n"
+            "control.tar.xz!/./control\nPackage: libcublas-12-6\n"
+            "Version: 12.6.4.1-1\nArchitecture: amd64\n"
+            "Depends: libc6 (>= 2.34),\n cuda-toolkit-12-6-config-common\n"},
+           {"image",
+            "image.tar\nconfig\n{\"architecture\":\"arm64\",\"config\":"
+            "{\"Env\":[\"NVIDIA_REQUIRE_CUDA=cuda>=12.6 brand=tesla\"]}}"},
+           {"archive", "demo-cuda12.6-sm_90-x86_64.tar.gz\nx\n"}}) {
+    folder.Add("metadata", name, text);
+  }
+  for (const auto& [name, text] : Members{
+           {"plain", "_Z6kernelPi"},
+           {"template",
+            "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctor"
+            "IfEESt5arrayIPcLm1EEEEviT0_T1_"},
+           {"substitution", "_ZSt3mapISsSt6vectorIS_IS0_EEESaIS1_EE"},
+           {"local", "_ZZ4mainENKUlvE_clEv"}}) {
+    folder.Add("demangle", name, text);
   }
   folder.Add("file", "upx",
              BuildElf({.data = "UPX!", .without_sections = true}));

@@ -15,10 +15,13 @@
 #include "inspect/carrier.h"
 #include "inspect/codec.h"
 #include "inspect/cubin.h"
+#include "inspect/demangle.h"
 #include "inspect/dynamic.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
 #include "inspect/inspect.h"
+#include "inspect/oci.h"
+#include "inspect/package_metadata.h"
 #include "inspect/ptx.h"
 #include "inspect/report_budget.h"
 #include "inspect/runtime.h"
@@ -196,6 +199,69 @@ void Codec(absl::string_view bytes) {
   }
 }
 
+// Cuts `text` behind the first `separator`; what stands before it is returned.
+absl::string_view Cut(absl::string_view& text, absl::string_view separator) {
+  const size_t at = text.find(separator);
+  const absl::string_view part = text.substr(0, at);
+  text = at == absl::string_view::npos ? absl::string_view()
+                                       : text.substr(at + separator.size());
+  return part;
+}
+
+// Index or manifest, configuration and layer of an image, each behind a line
+// of "--". What `docker save` writes names no digests, so all are read.
+void Oci(absl::string_view bytes) {
+  const MemorySource manifest(Cut(bytes, "\n--\n"));
+  const MemorySource config(Cut(bytes, "\n--\n"));
+  const MemorySource layer(bytes);
+  const inspect::OciFiles layout = {{"index.json", &manifest},
+                                    {"oci-layout", &config}};
+  const inspect::OciFiles saved = {{"manifest.json", &manifest},
+                                   {"config.json", &config},
+                                   {"layer.tar", &layer}};
+  for (const inspect::OciFiles& files : {layout, saved}) {
+    v1::FileReport report;
+    size_t members = 0;
+    inspect::OciHooks hooks;
+    hooks.problem = [&](absl::string_view code, const std::string& detail) {
+      v1::Reason& reason = *report.add_problems();
+      reason.set_code(std::string(code));
+      reason.set_detail(detail);
+    };
+    hooks.image = [](const std::string&, absl::string_view) {};
+    hooks.member = [&](inspect::ArchiveReader&, const inspect::ArchiveMember&,
+                       const std::string&, bool, uint64_t&) {
+      return ++members < 1000 ? absl::OkStatus()
+                              : absl::ResourceExhaustedError("enough");
+    };
+    const absl::Status status =
+        inspect::WalkOci(files, hooks, *report.mutable_carrier());
+    Require(status.ok() || absl::IsResourceExhausted(status),
+            "odd content is no error");
+    CheckReport(report);
+  }
+}
+
+// First line: a package's file name; second: a path in it; then that file.
+void Metadata(absl::string_view bytes) {
+  const absl::string_view name = Cut(bytes, "\n");
+  const absl::string_view path = Cut(bytes, "\n");
+  for (const absl::string_view format :
+       {"zip", "ar", "tar", "oci_image", "gzip"}) {
+    inspect::PackageMetadata metadata(name, format);
+    (void)metadata.Wants(path);
+    metadata.Read(path, bytes);
+    (void)metadata.kind_name();
+    (void)metadata.PromisesDeviceCode();
+    (void)metadata.IsDriverPackage();
+  }
+}
+
+void Demangle(absl::string_view bytes) {
+  Require(inspect::Demangle(bytes).size() <= inspect::kMaxDemangledBytes,
+          "names have a cap");
+}
+
 }  // namespace
 
 void Require(bool holds, const char* what) {
@@ -206,8 +272,9 @@ void Require(bool holds, const char* what) {
 
 const std::vector<Target>& Targets() {
   static const auto* const targets = new std::vector<Target>{
-      {"file", File},   {"carrier", Carrier}, {"fatbin", Fatbin},
-      {"cubin", Cubin}, {"ptx", Ptx},         {"elf", Elf},
+      {"file", File},         {"carrier", Carrier},   {"fatbin", Fatbin},
+      {"cubin", Cubin},       {"ptx", Ptx},           {"oci", Oci},
+      {"metadata", Metadata}, {"demangle", Demangle}, {"elf", Elf},
       {"codec", Codec},
   };
   return *targets;
