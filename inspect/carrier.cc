@@ -497,10 +497,8 @@ class Walk {
           .path = path, .metadata_path = path, .size = found.size};
       TWINPATH_RETURN_IF_ERROR(CountMember(level, member));
       if (visible) return ReadMember(reader, member, true, unpacked, level);
-      // It is unpacked on the way to the next one.
-      return CountBytes(level, member,
-                        reader.filters().empty() ? 0 : found.size, reader,
-                        unpacked);
+      return reader.filters().empty() ? absl::OkStatus()
+                                      : Drain(reader, member, unpacked, level);
     };
     const absl::Status walked = WalkOci(files, hooks, level.facts());
     finish();
@@ -569,6 +567,19 @@ class Walk {
     }
   }
 
+  // Gets past a member of an archive that is packed as a whole, or past the
+  // rest of it: it has to be unpacked for that, which counts. Damage shows at
+  // the next member.
+  absl::Status Drain(ArchiveReader& reader, const Member& member,
+                     uint64_t& unpacked, Level& level) {
+    absl::Status counted;
+    (void)reader.Read([&](absl::string_view piece) {
+      counted = CountBytes(level, member, piece.size(), reader, unpacked);
+      return counted;
+    });
+    return counted;
+  }
+
   absl::Status ReadMember(ArchiveReader& reader, const Member& member,
                           bool inspect, uint64_t& unpacked, Level& level) {
     const absl::StatusOr<std::string> head = reader.Head(kHeadBytes);
@@ -587,12 +598,10 @@ class Walk {
       if (inspect) {
         level.facts().set_passed_over(level.facts().passed_over() + 1);
       }
-      // What is packed as a whole has to be unpacked to get past it.
-      return CountBytes(level, member,
-                        reader.filters().empty()
-                            ? head->size()
-                            : std::max<uint64_t>(member.size, head->size()),
-                        reader, unpacked);
+      if (reader.filters().empty()) {
+        return CountBytes(level, member, head->size(), reader, unpacked);
+      }
+      return Drain(reader, member, unpacked, level);
     }
     std::string name =
         absl::StrCat(level.report.name(), kSeparator, member.path);
@@ -621,11 +630,8 @@ class Walk {
     if (!bytes.ok()) {
       level.Problem("TP232", absl::StrCat(member.Label(), " is not inspected: ",
                                           bytes.status().message()));
-      // The rest of it is unpacked on the way to the next one.
-      if (reader.filters().empty() || member.size <= size) {
-        return absl::OkStatus();
-      }
-      return CountBytes(level, member, member.size - size, reader, unpacked);
+      return reader.filters().empty() ? absl::OkStatus()
+                                      : Drain(reader, member, unpacked, level);
     }
     return One(**bytes, std::move(name), &level);
   }

@@ -335,6 +335,25 @@ TEST(Carrier, BombsEndTheWalkAndAreNamed) {
   EXPECT_THAT(outcome.Problems(), HasSubstr("bomb"));
 }
 
+// What is unpacked is held against what was read for it, also where a member is
+// only passed.
+TEST(Carrier, LargeTextIsNoBomb) {
+  std::string text(4 << 20, ' ');
+  uint32_t state = 7;
+  for (char& c : text) {
+    state = state * 1664525 + 1013904223;
+    c = "0123456789abcdef"[state >> 28];
+  }
+  const std::string bytes =
+      BuildArchive("gnutar", {{"a.csv", text}, {"a.so", Library(90)}},
+                   {.filters = {"gzip"}});
+  ASSERT_GT(bytes.size() * 3, text.size());
+  const Outcome outcome = Inspect(bytes, "x", {.digest = false},
+                                  {.ratio = 3, .ratio_slack = 1 << 16});
+  EXPECT_THAT(outcome.Names(), ElementsAre("x!/a.so", "x"));
+  EXPECT_EQ(outcome.Problems(), "");
+}
+
 TEST(Carrier, CapsAreNamed) {
   const std::string a = Library(90);
   const std::string big = Library(120, 3 << 20);
