@@ -54,11 +54,8 @@ bool Applies(const v1::FileReport& report) {
     if (fatbin.damaged()) return false;
     if (fatbin.registration() == v1::REGISTRATION_LEFT_OVER) continue;
     for (const v1::Image& image : fatbin.images()) {
-      const bool final_code = image.kind() == v1::IMAGE_KIND_SASS ||
-                              image.kind() == v1::IMAGE_KIND_PTX;
-      // Link inputs hold kernels of other modules under their names; LTO-IR and
-      // unknown kinds cannot be read.
-      if (!final_code || !image.kernels_read()) return false;
+      // LTO-IR and unknown kinds cannot be read.
+      if (!image.kernels_read()) return false;
       if (image.kernels().empty()) continue;
       any = true;
       if (fatbin.registration() != v1::REGISTRATION_REGISTERED) return false;

@@ -25,9 +25,9 @@ inline constexpr size_t kMaxSearchedName = 128 << 10;
 // Fills unnamed_kernels and unnamed_kernel_count of a linked ELF file whose
 // fatbins and kernels are read, and adds the finding TP240 where there are any.
 // Does nothing where the answer would be a guess: part of the file is not read,
-// a fatbin with kernels is not registered (the library finds its kernels by
-// itself), link inputs are registered (the driver links them). `ranges` are
-// those that were searched for fatbins; bytes of fatbins are left out.
+// or a fatbin with kernels is not registered (the library finds its kernels by
+// itself). Link inputs that are registered count like linked images. `ranges`
+// are those that were searched for fatbins; bytes of fatbins are left out.
 //
 // A name counts where its bytes are followed by NUL, whatever stands before
 // (linkers merge strings by their ends). Memory: a hash table over the report's

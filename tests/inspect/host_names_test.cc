@@ -65,15 +65,22 @@ TEST(HostNames, EndsOfOtherStringsCount) {
   EXPECT_THAT(report.problems(), IsEmpty());
 }
 
+// Link inputs that are registered, as NCCL has them: the driver links them.
+TEST(HostNames, RegisteredLinkInputs) {
+  const std::string inputs = BuildFatbin({SassEntry({.relocatable = true})});
+  EXPECT_THAT(InspectBytes(BuildElf({.relocatable_fatbins = {inputs}}))
+                  .unnamed_kernels(),
+              ElementsAre("_Z6kernelPi"));
+  EXPECT_THAT(InspectBytes(BuildElf({.relocatable_fatbins = {inputs},
+                                     .rodata = Strings({"_Z6kernelPi"})}))
+                  .unnamed_kernels(),
+              IsEmpty());
+}
+
 TEST(HostNames, SilentWhereTheAnswerWouldBeAGuess) {
   const std::string fatbin = Holding({"_Z1av"});
   // The library finds its kernels by itself.
   EXPECT_EQ(InspectBytes(BuildElf({.fatbins = {fatbin}, .registered = false}))
-                .unnamed_kernel_count(),
-            0);
-  // The driver links.
-  EXPECT_EQ(InspectBytes(BuildElf({.relocatable_fatbins = {BuildFatbin(
-                                       {SassEntry({.relocatable = true})})}}))
                 .unnamed_kernel_count(),
             0);
   // Not linked yet, no host half, kernels not asked for.
