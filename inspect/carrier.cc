@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -1,7 +1,5 @@
 #include "inspect/child.h"
 
-#include <fcntl.h>
-#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/util/delimited_message_util.h>
 #include <sys/stat.h>

@@ -7,7 +7,6 @@
 //
 // The process confines itself before it looks at a file; see confine.h.
 
-#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/util/delimited_message_util.h>
 #include <unistd.h>
