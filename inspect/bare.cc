@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status.h"
 #include "inspect/cubin.h"
+#include "inspect/cubin_prefix.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
 #include "inspect/little_endian.h"
@@ -30,8 +32,8 @@ constexpr uint64_t kLargestBlock = 128 << 10;
 // Most bytes a frame's decoder may have to keep.
 constexpr uint64_t kLargestWindow = uint64_t{128} << 20;
 // Decoded bytes that tell what a frame holds; a PTX text may start with
-// comments.
-constexpr size_t kFrameHeadBytes = 2048;
+// comments, a cubin's names and notes are often among them.
+constexpr size_t kFrameHeadBytes = 32 << 10;
 // How far comments may reach back from `.version`, and how far `.target` may
 // be.
 constexpr uint64_t kLookBack = 4096;
@@ -323,6 +325,11 @@ absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
   image.compression = v1::COMPRESSION_ZSTD;
   if (LooksLikeCubin(*head)) {
     image.kind = kEntryElf;
+    Cubin cubin;
+    if (ReadCubinPrefix(*head, {.kernels = false, .target = true}, cubin) ==
+        PrefixState::kRead) {
+      image.header = std::move(cubin);
+    }
   } else if (StartsPtxModule(*head)) {
     image.kind = kEntryPtx;
   } else if (absl::StartsWith(

@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "inspect/byte_source.h"
 #include "inspect/codec.h"
+#include "inspect/cubin.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::inspect {
@@ -37,6 +38,9 @@ struct BareImage {
   uint16_t kind = 0;
   // What it is called where it was found.
   std::string name = {};
+  // What a packed cubin's beginning says about it, kernels aside, where it says
+  // all of that.
+  std::optional<Cubin> header = {};
   // What is wrong with it ("" if nothing); then it is not read.
   std::string problem = {};
 };

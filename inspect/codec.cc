@@ -191,8 +191,14 @@ void Buffer::Free() {
 
 struct Decoder::Contexts {
   ZstdContext zstd{ZSTD_createDCtx()};
+  ZstdCodec zstd_stream{zstd.get()};
   ZlibCodec zlib;
   Lz4FrameCodec lz4_frame;
+  // The prefix in progress: what is left of the stored bytes, and what is done.
+  v1::Compression compression = v1::COMPRESSION_NONE;
+  absl::string_view stored = {};
+  size_t done = 0;
+  Codec* stream = nullptr;
 };
 
 Decoder::Decoder() : contexts_(std::make_unique<Contexts>()) {}
@@ -262,46 +268,71 @@ absl::StatusOr<std::string> Decoder::DecodePrefix(v1::Compression compression,
 absl::Status Decoder::DecodePrefix(v1::Compression compression,
                                    absl::string_view stored, size_t size,
                                    Buffer& out) {
-  char* const to = out.Prepare(size);
-  const auto pump = [&](Codec& codec) -> absl::Status {
-    TWINPATH_RETURN_IF_ERROR(codec.Restart());
-    bool finished = false;
-    TWINPATH_ASSIGN_OR_RETURN(const size_t got,
-                              Pump(codec, stored, to, size, finished));
-    out.Cut(got);
-    return absl::OkStatus();
-  };
+  TWINPATH_RETURN_IF_ERROR(StartPrefix(compression, stored, size, out));
+  return ExtendPrefix(size, out);
+}
+
+absl::Status Decoder::StartPrefix(v1::Compression compression,
+                                  absl::string_view stored, size_t most,
+                                  Buffer& out) {
+  contexts_->compression = compression;
+  contexts_->stored = stored;
+  contexts_->done = 0;
+  contexts_->stream = nullptr;
+  out.Prepare(most);
+  out.Resize(0);
   switch (compression) {
     case v1::COMPRESSION_NONE:
-      out.Cut(stored.size());
-      if (!out.view().empty()) {
-        std::memcpy(to, stored.data(), out.view().size());
-      }
+    case v1::COMPRESSION_LZ4_BLOCK:
       return absl::OkStatus();
-    case v1::COMPRESSION_LZ4_BLOCK: {
-      const int in_size =
-          static_cast<int>(std::min<size_t>(stored.size(), INT_MAX));
-      const int want = static_cast<int>(std::min<size_t>(size, INT_MAX));
-      const int got =
-          LZ4_decompress_safe_partial(stored.data(), to, in_size, want, want);
-      if (got < 0) return Corrupt("LZ4", "broken");
-      out.Cut(static_cast<size_t>(got));
-      return absl::OkStatus();
-    }
-    case v1::COMPRESSION_ZSTD: {
+    case v1::COMPRESSION_ZSTD:
       if (contexts_->zstd == nullptr) {
         return absl::ResourceExhaustedError("no memory for zstd");
       }
-      ZstdCodec codec(contexts_->zstd.get());
-      return pump(codec);
-    }
+      contexts_->stream = &contexts_->zstd_stream;
+      break;
     case v1::COMPRESSION_ZLIB:
-      return pump(contexts_->zlib);
+      contexts_->stream = &contexts_->zlib;
+      break;
     case v1::COMPRESSION_LZ4_FRAME:
-      return pump(contexts_->lz4_frame);
+      contexts_->stream = &contexts_->lz4_frame;
+      break;
     default:
       return absl::UnimplementedError("the payload's packing is not known");
   }
+  return contexts_->stream->Restart();
+}
+
+absl::Status Decoder::ExtendPrefix(size_t size, Buffer& out) {
+  Contexts& now = *contexts_;
+  out.Resize(size);
+  size = out.view().size();
+  if (now.stream != nullptr) {
+    if (now.done < size) {
+      bool finished = false;
+      TWINPATH_ASSIGN_OR_RETURN(
+          const size_t got, Pump(*now.stream, now.stored, out.data() + now.done,
+                                 size - now.done, finished));
+      now.done += got;
+    }
+    out.Resize(std::min(size, now.done));
+    return absl::OkStatus();
+  }
+  if (now.compression == v1::COMPRESSION_NONE) {
+    out.Resize(std::min(size, now.stored.size()));
+    if (!out.view().empty()) {
+      std::memcpy(out.data(), now.stored.data(), out.view().size());
+    }
+    return absl::OkStatus();
+  }
+  const int in_size =
+      static_cast<int>(std::min<size_t>(now.stored.size(), INT_MAX));
+  const int want = static_cast<int>(std::min<size_t>(size, INT_MAX));
+  const int got = LZ4_decompress_safe_partial(now.stored.data(), out.data(),
+                                              in_size, want, want);
+  if (got < 0) return Corrupt("LZ4", "broken");
+  out.Resize(static_cast<size_t>(got));
+  return absl::OkStatus();
 }
 
 // Keeps the last decoded chunk, so that small steps forward inside it and

@@ -27,8 +27,9 @@ class Buffer {
   // are.
   char* Prepare(size_t size);
   void Free();
-  // Keeps only the first `size` bytes, if there are more.
-  void Cut(size_t size) { size_ = size < size_ ? size : size_; }
+  // Makes the view `size` bytes long, or as long as there is room.
+  void Resize(size_t size) { size_ = size < capacity_ ? size : capacity_; }
+  char* data() { return data_.get(); }
   absl::string_view view() const { return {data_.get(), size_}; }
 
  private:
@@ -59,6 +60,14 @@ class Decoder {
   // The same into `out`, which holds afterwards what could be decoded of them.
   absl::Status DecodePrefix(v1::Compression compression,
                             absl::string_view stored, size_t size, Buffer& out);
+
+  // The same step by step: StartPrefix, then ExtendPrefix with growing sizes up
+  // to `most`, each leaving in `out` what there is up to that size. Streams go
+  // on where they were; an LZ4 block starts anew. `stored` and `out` are the
+  // same and untouched meanwhile, and the decoder does nothing else.
+  absl::Status StartPrefix(v1::Compression compression,
+                           absl::string_view stored, size_t most, Buffer& out);
+  absl::Status ExtendPrefix(size_t size, Buffer& out);
 
  private:
   struct Contexts;

@@ -24,9 +24,9 @@ namespace {
 
 constexpr size_t kPeekBytes = 64;
 constexpr size_t kDigestWindow = 1 << 20;
-// Bytes of a cubin that hold its names: of nearly all, and of all that are
-// worth the attempt.
-constexpr uint64_t kFirstPrefix = 32 << 10;
+// Bytes of a cubin in which its names are looked for, from the first attempt to
+// the last.
+constexpr uint64_t kFirstPrefix = 4 << 10;
 constexpr uint64_t kLastPrefix = 2 << 20;
 
 v1::ImageKind KindOfEntry(uint16_t kind, bool relocatable_section) {
@@ -262,37 +262,40 @@ void PayloadReader::Peek(const Payload& payload, Bench& bench) {
 }
 
 bool PayloadReader::ReadPrefix(const Payload& payload, Bench& bench) {
-  // Each step decodes anew: the first one nearly always does.
-  for (uint64_t size = kFirstPrefix; size <= kLastPrefix; size *= 8) {
-    // Where most of it is needed it is all decoded.
-    if (size > payload.expanded / 2 && size != kFirstPrefix) return false;
-    size = std::min(size, payload.expanded);
-    // Packing makes nothing much longer; one block more for zstd.
-    const size_t n =
-        std::min<uint64_t>(payload.stored, size + kPrefixStoredBytes);
-    if (!source_.ReadAt(payload.offset, n, bench.stored.Prepare(n)).ok() ||
-        !bench.decoder
-             .DecodePrefix(payload.image->compression(), bench.stored.view(),
-                           size, bench.expanded)
-             .ok()) {
+  const uint64_t most = std::min(payload.expanded, kLastPrefix);
+  // Packing makes nothing much longer; one block more for zstd.
+  const size_t n =
+      std::min<uint64_t>(payload.stored, most + kPrefixStoredBytes);
+  if (!source_.ReadAt(payload.offset, n, bench.stored.Prepare(n)).ok() ||
+      !bench.decoder
+           .StartPrefix(payload.image->compression(), bench.stored.view(), most,
+                        bench.expanded)
+           .ok()) {
+    return false;
+  }
+  bool read = false;
+  Cubin cubin;
+  for (uint64_t size = std::min(kFirstPrefix, most);; size *= 2) {
+    size = std::min(size, most);
+    if (!bench.decoder.ExtendPrefix(size, bench.expanded).ok()) return read;
+    Cubin found;
+    const PrefixState state = ReadCubinPrefix(
+        bench.expanded.view(),
+        {.kernels = options_.kernels, .target = payload.target_unknown}, found);
+    if (state == PrefixState::kRead) {
+      // The tool's note comes soon behind: once more is enough for it.
+      const bool again = read;
+      read = true;
+      cubin = std::move(found);
+      if (again || !cubin.tool.empty()) break;
+    } else if (state == PrefixState::kUnknown) {
       return false;
     }
-    Cubin cubin;
-    switch (ReadCubinPrefix(
-        bench.expanded.view(),
-        {.kernels = options_.kernels, .target = payload.target_unknown},
-        cubin)) {
-      case PrefixState::kRead:
-        ApplyCubin(cubin, options_.kernels, budget_, *payload.image);
-        return true;
-      case PrefixState::kUnknown:
-        return false;
-      case PrefixState::kMore:
-        if (size == payload.expanded) return false;
-        break;
-    }
+    if (size == most) break;
   }
-  return false;
+  if (!read) return false;
+  ApplyCubin(cubin, options_.kernels, budget_, *payload.image);
+  return true;
 }
 
 void PayloadReader::ReadInMemory(const Payload& payload, Bench& bench) {

@@ -355,6 +355,10 @@ class Inspection {
     }
     if (!bare.name.empty()) image.set_name(bare.name);
     if (!bare.problem.empty()) image.set_problem(bare.problem);
+    if (bare.header && !options_.kernels && !options_.image_digests) {
+      ApplyCubin(*bare.header, false, budget_, image);
+      return true;
+    }
     payloads_.push_back({.image = &image,
                          .offset = bare.offset,
                          .stored = bare.stored,
