@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,36 +17,12 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "cli/app_builder.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 
 namespace twinpath::cli {
 namespace {
-
-// Everything the options are written into; lives as long as the parse and the
-// run.
-struct Options {
-  std::string format = "table";
-  std::string color = "auto";
-  bool no_color = false;
-  bool quiet = false;
-  std::string coordinator;
-  int width = 0;
-
-  InspectOptionsCli inspect;
-  PredictOptionsCli predict;
-  CheckOptions check;
-  RecordOptionsCli record;
-  HostsOptions hosts;
-  std::string host;
-  ArtifactPushOptions push;
-  size_t limit = 100;
-  SweepStartOptions start;
-  std::string sweep_id;
-  GateOptions gate;
-  std::vector<std::string> explain;
-  UpOptions up;
-};
 
 // Lists each command with the first line of its description only; examples
 // stand before the options.
@@ -69,424 +44,55 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-using Run = std::function<int(Console&)>;
+}  // namespace
 
-// Builds the commands. `run` becomes what the chosen one does.
-class Builder {
- public:
-  Builder(CLI::App& app, Options& options, Run& run)
-      : app_(app), o_(options), run_(run) {}
+void Builder::Build() {
+  app_.formatter(std::make_shared<HelpFormatter>());
+  app_.require_subcommand(1);
+  app_.fallthrough();
+  app_.set_help_flag("-h,--help", "Show this help");
+  app_.set_version_flag("--version", std::string(kVersion), "Show the version");
+  app_.add_option("--format", o_.format, "Output: table or json")
+      ->check(CLI::IsMember({"table", "json"}));
+  app_.add_option("--color", o_.color, "Colour: auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app_.add_flag("--no-color", o_.no_color,
+                "No colour (as NO_COLOR in the environment)");
+  app_.add_flag("-q,--quiet", o_.quiet, "Warnings and errors only");
+  app_.add_option("--width", o_.width,
+                  "Columns for tables (default: the terminal's)")
+      ->check(CLI::Range(40, 10000));
+  app_.add_option("--coordinator", o_.coordinator,
+                  "HOST:PORT (default: $TWINPATH_COORDINATOR or "
+                  "127.0.0.1:7711)");
+  Inspect();
+  Predict();
+  Check();
+  Record();
+  Doctor();
+  Explain();
+  Up();
+  Hosts();
+  Artifact();
+  Sweep();
+  Gate();
+  CLI::App* version = Command(app_, "version", "Version of this program");
+  version->callback(
+      [this] { run_ = [](Console& c) { return RunVersion(c); }; });
+}
 
-  void Build() {
-    app_.formatter(std::make_shared<HelpFormatter>());
-    app_.require_subcommand(1);
-    app_.fallthrough();
-    app_.set_help_flag("-h,--help", "Show this help");
-    app_.set_version_flag("--version", std::string(kVersion),
-                          "Show the version");
-    app_.add_option("--format", o_.format, "Output: table or json")
-        ->check(CLI::IsMember({"table", "json"}));
-    app_.add_option("--color", o_.color, "Colour: auto, always or never")
-        ->check(CLI::IsMember({"auto", "always", "never"}));
-    app_.add_flag("--no-color", o_.no_color,
-                  "No colour (as NO_COLOR in the environment)");
-    app_.add_flag("-q,--quiet", o_.quiet, "Warnings and errors only");
-    app_.add_option("--width", o_.width,
-                    "Columns for tables (default: the terminal's)")
-        ->check(CLI::Range(40, 10000));
-    app_.add_option("--coordinator", o_.coordinator,
-                    "HOST:PORT (default: $TWINPATH_COORDINATOR or "
-                    "127.0.0.1:7711)");
-    Inspect();
-    Predict();
-    Check();
-    Record();
-    Doctor();
-    Explain();
-    Up();
-    Hosts();
-    Artifact();
-    Sweep();
-    Gate();
-    CLI::App* version = Command(app_, "version", "Version of this program");
-    version->callback(
-        [this] { run_ = [](Console& c) { return RunVersion(c); }; });
-  }
+CLI::App* Builder::Command(CLI::App& parent, const std::string& name,
+                           const std::string& description) {
+  CLI::App* sub = parent.add_subcommand(name, description);
+  sub->formatter(parent.get_formatter());
+  sub->fallthrough();
+  sub->footer(
+      "--format, --coordinator and other options of every command: "
+      "twinpath --help");
+  return sub;
+}
 
- private:
-  CLI::App* Command(CLI::App& parent, const std::string& name,
-                    const std::string& description) {
-    CLI::App* sub = parent.add_subcommand(name, description);
-    sub->formatter(parent.get_formatter());
-    sub->fallthrough();
-    sub->footer(
-        "--format, --coordinator and other options of every command: "
-        "twinpath --help");
-    return sub;
-  }
-
-  void Inspect() {
-    CLI::App* sub = Command(
-        app_, "inspect",
-        "What device code files, packages and folders hold\n"
-        "\n"
-        "  twinpath inspect build/app\n"
-        "  twinpath inspect dist/*.whl build/lib\n"
-        "  twinpath inspect --expect sm_90,sm_121,ptx dist/pkg.whl\n"
-        "  twinpath inspect --match 'gemm.*bf16' --target sm_90a libfoo.so\n"
-        "  twinpath inspect --format json app | jq .files[0].fatbins\n"
-        "\n"
-        "Folders, wheels, zip, tar, deb, static libraries and container "
-        "images\n"
-        "are opened. Exit: 0 device code was found and read whole, 1 none,\n"
-        "damaged or an expected target is missing, 2 not a file that can hold\n"
-        "any, 3 part could not be read.");
-    const auto list = [sub](const std::string& name,
-                            std::vector<std::string>& to,
-                            const std::string& text) {
-      // One value each, so that FILE is not taken for one.
-      sub->add_option(name, to, text)
-          ->expected(1)
-          ->allow_extra_args(false)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    };
-    sub->add_option("FILE", o_.inspect.files, "Files, packages, folders")
-        ->required();
-    sub->add_flag("--kernels", o_.inspect.kernels,
-                  "List every kernel with its targets");
-    sub->add_flag("--images", o_.inspect.images, "List every image");
-    sub->add_flag("--details", o_.inspect.details,
-                  "Registers, shared memory, threads of kernels; what made the "
-                  "images");
-    sub->add_flag("--demangle", o_.inspect.demangle,
-                  "Demangled names beside the mangled ones");
-    sub->add_option("--match", o_.inspect.match,
-                    "Only kernels (and images with one) in whose mangled or "
-                    "demangled name this regular expression (RE2) is found");
-    list("--target", o_.inspect.targets,
-         "List only this target: sm_90, 90a, compute_120, ptx");
-    sub->add_flag("--members", o_.inspect.members,
-                  "The full summary of every file of folders and packages");
-    list("--expect", o_.inspect.expect,
-         "Targets that each FILE, taken as a whole, must hold: sm_90,sm_121,"
-         "ptx");
-    list("--expect-each", o_.inspect.expect_each,
-         "Targets that every file with device code must hold");
-    sub->add_flag("--no-kernels", o_.inspect.no_kernels,
-                  "Do not decode images (faster)");
-    sub->callback([this] {
-      run_ = [this](Console& c) { return RunInspect(o_.inspect, c); };
-    });
-  }
-
-  void Predict() {
-    CLI::App* sub = Command(
-        app_, "predict",
-        "What hosts will do with a file, without running it\n"
-        "\n"
-        "  twinpath predict build/app                      on this host\n"
-        "  twinpath predict --host dgx-spark --host h200 build/app\n"
-        "  twinpath predict --matrix build/app             on every profile\n"
-        "\n"
-        "Exit: 0 the plain run works on every host, 1 it fails on one, 3 not\n"
-        "known; --require names other paths.");
-    sub->add_option("FILE", o_.predict.files, "The program and its libraries")
-        ->required();
-    // One value each, so that FILE is not taken for a host.
-    sub->add_option("--host", o_.predict.hosts,
-                    "Profile, or file with facts (.json) or a profile (.yaml)")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    sub->add_flag("--matrix", o_.predict.matrix, "All profiles");
-    sub->add_option("--require", o_.predict.require,
-                    "Paths that decide the exit code: native, ptx-jit, plain")
-        ->delimiter(',')
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->check(CLI::IsMember({"native", "ptx-jit", "plain"}));
-    sub->callback([this] {
-      run_ = [this](Console& c) { return RunPredict(o_.predict, c); };
-    });
-  }
-
-  void Check() {
-    CLI::App* sub = Command(
-        app_, "check",
-        "Runs a program on this host along the paths; needs no coordinator\n"
-        "\n"
-        "  twinpath check build/app -- --size 64\n"
-        "  twinpath check --expect-contains PASS build/app\n"
-        "  twinpath check --ptx-jit=optional build/app libkernels.so\n"
-        "\n"
-        "Every run is a new process in a sandbox and a new folder. Exit: 0\n"
-        "every required path is proven, 1 one fails, 3 inconclusive (a host\n"
-        "without a usable GPU, too).");
-    sub->add_option("FILE", o_.check.files,
-                    "The program, then files it needs beside it")
-        ->required();
-    sub->add_option("--expect-exit", o_.check.expect_exit,
-                    "Exit code of success (default 0)")
-        ->check(CLI::Range(0, 255));
-    sub->add_option("--expect-output", o_.check.expect_output,
-                    "Standard output, byte for byte");
-    sub->add_option("--expect-contains", o_.check.expect_contains,
-                    "Text that standard output contains");
-    sub->add_option("--expect-pattern", o_.check.expect_pattern,
-                    "Regular expression (RE2) that matches in it");
-    sub->add_option("--env", o_.check.environment, "NAME=value for the program")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    sub->add_option("--timeout", o_.check.timeout,
-                    "Limit of a run, such as 90s (default 60s)");
-    sub->add_option("--jit-timeout", o_.check.jit_timeout,
-                    "Limit of the forced JIT run (default ten times that, at "
-                    "least 15m)");
-    const auto rule = [sub](const std::string& name, std::string& to) {
-      sub->add_option(name, to, "required, optional or skip")
-          ->check(CLI::IsMember({"required", "optional", "skip"}));
-    };
-    rule("--native", o_.check.native);
-    rule("--ptx-jit", o_.check.ptx_jit);
-    rule("--plain", o_.check.plain);
-    sub->add_flag("--strict", o_.check.strict, "Warnings fail");
-    sub->add_flag("--all-gpus", o_.check.all_gpus,
-                  "Every GPU (default: one of each model)");
-    sub->callback([this, sub] {
-      o_.check.has_expect_output = sub->count("--expect-output") > 0;
-      o_.check.has_expect_contains = sub->count("--expect-contains") > 0;
-      o_.check.has_expect_pattern = sub->count("--expect-pattern") > 0;
-      run_ = [this](Console& c) { return RunCheck(o_.check, c); };
-    });
-  }
-
-  void Record() {
-    CLI::App* sub = Command(
-        app_, "record",
-        "Runs a build and keeps command, tools and digests of the outputs\n"
-        "\n"
-        "  twinpath record -- nvcc -gencode ... -o app app.cu\n"
-        "  twinpath record --output app -o app.record.json -- make app\n"
-        "\n"
-        "The exit code of the build is passed on; a failed build leaves no\n"
-        "record.");
-    sub->add_option("-o,--record", o_.record.record_path,
-                    "File to write (default record.json)");
-    sub->add_option("--output", o_.record.outputs,
-                    "Output file of the build (default: found)")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    sub->callback([this] {
-      run_ = [this](Console& c) {
-        if (o_.record.argv.empty()) {
-          c.Error("record: no build command");
-          c.Hint("twinpath record -- nvcc -o app app.cu");
-          return static_cast<int>(kExitUsage);
-        }
-        return RunRecord(o_.record, c);
-      };
-    });
-  }
-
-  void Doctor() {
-    CLI::App* sub = Command(app_, "doctor",
-                            "This host: driver, GPUs, toolkits, what is wrong\n"
-                            "\n"
-                            "  twinpath doctor\n"
-                            "  twinpath doctor --format json > facts.json\n"
-                            "\n"
-                            "Exit: 1 where an error was found.");
-    sub->callback([this] { run_ = [](Console& c) { return RunDoctor(c); }; });
-  }
-
-  void Explain() {
-    CLI::App* sub = Command(
-        app_, "explain",
-        "What a reason code, CUDA error, error text or log means\n"
-        "\n"
-        "  twinpath explain TP204\n"
-        "  twinpath explain 209\n"
-        "  twinpath explain \"an illegal memory access was encountered\"\n"
-        "  twinpath explain app.log\n"
-        "  ./app 2>&1 | twinpath explain -");
-    sub->add_option("WHAT", o_.explain, "Code, text, file, or -")->required();
-    sub->callback([this] {
-      run_ = [this](Console& c) { return RunExplain(o_.explain, c); };
-    });
-  }
-
-  void Up() {
-    CLI::App* sub =
-        Command(app_, "up",
-                "Starts coordinator and agent on this host, for trying it\n"
-                "\n"
-                "  twinpath up\n"
-                "  twinpath up --simulate dgx-spark --simulate h200\n"
-                "\n"
-                "Loopback only. Ctrl-C stops everything; the state stays.");
-    sub->add_option("--state", o_.up.state,
-                    "State folder (default $XDG_STATE_HOME/twinpath)");
-    sub->add_option("--listen", o_.up.listen,
-                    "Address of the coordinator (default 127.0.0.1:7711; port "
-                    "0: any)");
-    sub->add_option("--ready-file", o_.up.ready_file,
-                    "Written with the address when all are connected");
-    sub->add_option("--simulate", o_.up.simulate,
-                    "Also an agent that simulates this profile")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    sub->add_flag("--no-host", o_.up.no_host, "No agent of this host itself");
-    sub->callback(
-        [this] { run_ = [this](Console& c) { return RunUp(o_.up, c); }; });
-  }
-
-  void Hosts() {
-    CLI::App* sub = Command(app_, "hosts",
-                            "Hosts the coordinator knows\n"
-                            "\n"
-                            "  twinpath hosts\n"
-                            "  twinpath hosts --label site=lab\n"
-                            "  twinpath hosts show spark-01");
-    sub->add_option("--label", o_.hosts.labels, "Only hosts with key=value")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    CLI::App* show = Command(*sub, "show", "One host with its facts");
-    show->add_option("HOST", o_.host, "Name or id")->required();
-    sub->require_subcommand(0, 1);
-    sub->callback([this, show] {
-      o_.hosts.coordinator = o_.coordinator;
-      const bool one = show->parsed();
-      run_ = [this, one](Console& c) {
-        return one ? RunHostsShow(o_.hosts, o_.host, c)
-                   : RunHostsList(o_.hosts, c);
-      };
-    });
-  }
-
-  void Artifact() {
-    CLI::App* sub = Command(app_, "artifact",
-                            "Files under test at the coordinator\n"
-                            "\n"
-                            "  twinpath artifact push build/app lib/*.so\n"
-                            "  twinpath artifact ls");
-    sub->require_subcommand(1);
-    CLI::App* push =
-        Command(*sub, "push",
-                "Uploads what is missing and registers the artifact\n"
-                "\n"
-                "  twinpath artifact push build/app libfoo.so\n"
-                "  twinpath artifact push --root dist dist/bin dist/lib");
-    push->add_option("FILE", o_.push.files, "Files and folders")->required();
-    push->add_option("--name", o_.push.name,
-                     "Name for people (default: the first file's)");
-    push->add_option("--root", o_.push.root,
-                     "Folder that names are relative to");
-    push->callback([this] {
-      run_ = [this](Console& c) {
-        o_.push.coordinator = o_.coordinator;
-        return RunArtifactPush(o_.push, c);
-      };
-    });
-    CLI::App* list = Command(*sub, "ls", "Artifacts, newest first");
-    Limit(list);
-    list->callback([this] {
-      run_ = [this](Console& c) {
-        return RunArtifactList(o_.coordinator, o_.limit, c);
-      };
-    });
-  }
-
-  void Limit(CLI::App* sub) {
-    sub->add_option("--limit", o_.limit, "At most this many (default 100)")
-        ->check(CLI::Range(1, 100000));
-  }
-
-  void Sweep() {
-    CLI::App* sub = Command(app_, "sweep",
-                            "An artifact's entries on many hosts\n"
-                            "\n"
-                            "  twinpath sweep start sweep.yaml --watch\n"
-                            "  twinpath sweep show 7f3a09c2\n"
-                            "  twinpath sweep list");
-    sub->require_subcommand(1);
-    CLI::App* start = Command(
-        *sub, "start",
-        "Uploads the files and starts the sweep of a sweep file\n"
-        "\n"
-        "  twinpath sweep start sweep.yaml --watch\n"
-        "  twinpath sweep start sweep.yaml --dry-run\n"
-        "\n"
-        "Prints the sweep's id. With --watch: the matrix at the end, and the\n"
-        "exit code of the verdict.");
-    start->add_option("FILE", o_.start.file, "Sweep file (docs/sweep-file.md)")
-        ->required();
-    start->add_flag("--watch", o_.start.watch, "Wait and show the result");
-    start->add_flag("--dry-run", o_.start.dry_run,
-                    "Only check the file and what it names");
-    start->callback([this] {
-      run_ = [this](Console& c) {
-        o_.start.coordinator = o_.coordinator;
-        return RunSweepStart(o_.start, c);
-      };
-    });
-    const auto with_id =
-        [this, sub](
-            const std::string& name, const std::string& text,
-            int (*function)(const std::string&, const std::string&, Console&)) {
-          CLI::App* command = Command(*sub, name, text);
-          command->add_option("ID", o_.sweep_id, "Sweep")->required();
-          command->callback([this, function] {
-            run_ = [this, function](Console& c) {
-              return function(o_.coordinator, o_.sweep_id, c);
-            };
-          });
-        };
-    with_id("watch", "Waits for the end; exit code of the verdict",
-            RunSweepWatch);
-    with_id("show", "The sweep as it is now", RunSweepShow);
-    with_id("cancel", "Ends a sweep early", RunSweepCancel);
-    CLI::App* list = Command(*sub, "list", "Sweeps, newest first");
-    Limit(list);
-    list->callback([this] {
-      run_ = [this](Console& c) {
-        return RunSweepList(o_.coordinator, o_.limit, c);
-      };
-    });
-  }
-
-  void Gate() {
-    CLI::App* sub = Command(
-        app_, "gate",
-        "The verdict of a sweep as an exit code\n"
-        "\n"
-        "  twinpath gate 7f3a09c2 && ./rollout\n"
-        "  twinpath gate --wait 7f3a09c2\n"
-        "\n"
-        "Exit: 0 pass, 1 fail, 3 inconclusive or stale, 4 no host answered or\n"
-        "the coordinator is not reachable. Never 0 without positive evidence\n"
-        "from a real host.");
-    sub->add_option("ID", o_.gate.id, "Sweep")->required();
-    sub->add_flag("--wait", o_.gate.wait, "Wait for the sweep's end first");
-    sub->add_option("--inconclusive", o_.gate.inconclusive,
-                    "What inconclusive becomes: fail or pass-with-warning")
-        ->check(CLI::IsMember({"fail", "pass-with-warning"}));
-    sub->callback([this] {
-      run_ = [this](Console& c) {
-        o_.gate.coordinator = o_.coordinator;
-        return RunGate(o_.gate, c);
-      };
-    });
-  }
-
-  CLI::App& app_;
-  Options& o_;
-  Run& run_;
-};
+namespace {
 
 std::vector<std::string> NamesOf(const CLI::App& app) {
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
 // The command line of `twinpath`: options, help, and what a mistyped command
-// probably meant. CLI11 is confined to app.cc.
+// probably meant. CLI11 is confined to app*.cc.
 
 #ifndef TWINPATH_CLI_APP_H_
 #define TWINPATH_CLI_APP_H_

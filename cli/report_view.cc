@@ -63,17 +63,25 @@ void AppendField(absl::string_view name, absl::string_view value,
                   "\n");
 }
 
+// "nvlink V13.0.88; ptxas V12.8.25, V13.0.88".
 std::string Toolkits(const v1::FileReport& report) {
-  std::set<std::string> versions;
+  std::map<std::string, std::set<std::string>> versions;
   for (const v1::Fatbin& fatbin : report.fatbins()) {
     for (const v1::Image& image : fatbin.images()) {
-      if (!image.producer().tool_version().empty()) {
-        versions.insert(Printable(absl::StrCat(
-            image.producer().tool(), " ", image.producer().tool_version())));
+      // "Cuda compilation tools, release 13.0, V13.0.88": the end says it all.
+      absl::string_view version = image.producer().tool_version();
+      const size_t comma = version.rfind(", V");
+      if (comma != absl::string_view::npos) version.remove_prefix(comma + 2);
+      if (!version.empty()) {
+        versions[Printable(image.producer().tool())].insert(Printable(version));
       }
     }
   }
-  return absl::StrJoin(versions, "; ");
+  std::vector<std::string> parts;
+  for (const auto& [tool, known] : versions) {
+    parts.push_back(absl::StrCat(tool, " ", absl::StrJoin(known, ", ")));
+  }
+  return absl::StrJoin(parts, "; ");
 }
 
 // "wheel", "tar (packed with gzip)".

@@ -92,7 +92,8 @@ class Inspection {
   void PrintFile(Group& group, const std::vector<v1::FileReport>& reports);
   // Summary and lists that were asked for of a file in a collection.
   void PrintMember(const v1::FileReport& report);
-  void PrintLists(const v1::FileReport& report);
+  // Images and kernels that were asked for.
+  std::string Lists(const v1::FileReport& report);
   void PrintFolder(const Group& group);
   void PrintExpected(const Group& group);
   std::vector<v1::Reason> Unexpected(const Group& group) const;
@@ -109,6 +110,7 @@ class Inspection {
   inspect::InspectOptions how_;
   bool list_kernels_ = false;
   bool list_images_ = false;
+  bool any_listed_ = false;
   bool printed_ = false;
   bool any_code_ = false;
   int worst_ = kExitPass;
@@ -230,29 +232,29 @@ void Inspection::PrintExpected(const Group& group) {
   if (more > 0) console_.Print(absl::StrCat("    and ", more, " more files\n"));
 }
 
-void Inspection::PrintLists(const v1::FileReport& report) {
-  if (list_images_) console_.Print(RenderImages(report, filter_, view_));
-  if (list_kernels_) console_.Print(RenderKernels(report, filter_, view_));
+std::string Inspection::Lists(const v1::FileReport& report) {
+  std::string text;
+  if (list_images_) text = RenderImages(report, filter_, view_);
+  if (list_kernels_) {
+    absl::StrAppend(&text, RenderKernels(report, filter_, view_));
+  }
+  any_listed_ |= !text.empty();
+  return text;
 }
 
 void Inspection::PrintMember(const v1::FileReport& report) {
   if (options_.members) {
     Separate();
     console_.Print(RenderFileSummary(report, view_, filter_.targets));
-    PrintLists(report);
+    console_.Print(Lists(report));
     return;
   }
-  if (!list_images_ && !list_kernels_) return;
-  const std::string images =
-      list_images_ ? RenderImages(report, filter_, view_) : "";
-  const std::string kernels =
-      list_kernels_ ? RenderKernels(report, filter_, view_) : "";
-  if (images.empty() && kernels.empty()) return;
+  const std::string lists = Lists(report);
+  if (lists.empty()) return;
   Separate();
-  console_.Print(absl::StrCat(
-      Paint(Printable(report.name()), Style::kBold, view_.color), ":\n"));
-  console_.Print(images);
-  console_.Print(kernels);
+  console_.Print(
+      absl::StrCat(Paint(Printable(report.name()), Style::kBold, view_.color),
+                   ":\n", lists));
 }
 
 void Inspection::PrintFile(Group& group,
@@ -265,7 +267,7 @@ void Inspection::PrintFile(Group& group,
         "  ", Paint("code      ", Style::kDim, view_.color),
         group.files.Counts(), "\n", group.files.Render(view_, kMaxRows)));
   } else {
-    PrintLists(own);
+    console_.Print(Lists(own));
   }
   PrintExpected(group);
   for (size_t i = 1; i < reports.size(); ++i) PrintMember(reports[i]);
@@ -404,6 +406,12 @@ int Inspection::Run() {
     if (const absl::Status end = stream_.Finish(kVersion); !end.ok()) {
       Raise(console_.Fail(end));
     }
+  }
+  if (!console_.json() && (list_images_ || list_kernels_) && any_code_ &&
+      !any_listed_) {
+    console_.Warn(match_ != nullptr || !filter_.targets.empty()
+                      ? "nothing is what --match and --target ask for"
+                      : "no kernels in any of the files");
   }
   if (worst_ == kExitPass && !any_code_) {
     // An empty listing is no success: whoever inspects wants device code.

@@ -110,8 +110,10 @@ int RunPredict(const PredictOptionsCli& options, Console& console) {
         [&](const absl::Status& opened, size_t target,
             std::vector<v1::FileReport> files) -> absl::Status {
           TWINPATH_RETURN_IF_ERROR(opened);
-          progress.Show(absl::StrCat("reading ", target + 1, " of ",
-                                     inputs.targets.size()));
+          if (target + 1 < inputs.targets.size()) {
+            progress.Show(absl::StrCat("reading ", target + 2, " of ",
+                                       inputs.targets.size()));
+          }
           for (v1::FileReport& file : files) {
             const bool says =
                 !file.fatbins().empty() || !file.problems().empty();

@@ -1,0 +1,76 @@
+// Options and commands of the command line, for app.cc only; with app_*.cc the
+// only place that knows CLI11.
+
+#ifndef TWINPATH_CLI_APP_BUILDER_H_
+#define TWINPATH_CLI_APP_BUILDER_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/console.h"
+
+namespace twinpath::cli {
+
+// Everything the options are written into; lives as long as the parse and the
+// run.
+struct Options {
+  std::string format = "table";
+  std::string color = "auto";
+  bool no_color = false;
+  bool quiet = false;
+  std::string coordinator;
+  int width = 0;
+
+  InspectOptionsCli inspect;
+  PredictOptionsCli predict;
+  CheckOptions check;
+  RecordOptionsCli record;
+  HostsOptions hosts;
+  std::string host;
+  ArtifactPushOptions push;
+  size_t limit = 100;
+  SweepStartOptions start;
+  std::string sweep_id;
+  GateOptions gate;
+  std::vector<std::string> explain;
+  UpOptions up;
+};
+
+using Run = std::function<int(Console&)>;
+
+// Builds the commands. `run` becomes what the chosen one does. All three must
+// live until the command has run: the callbacks refer to them.
+class Builder {
+ public:
+  Builder(CLI::App& app, Options& options, Run& run)
+      : app_(app), o_(options), run_(run) {}
+
+  void Build();
+
+ private:
+  CLI::App* Command(CLI::App& parent, const std::string& name,
+                    const std::string& description);
+  void Inspect();
+  void Predict();
+  void Check();
+  void Record();
+  void Doctor();
+  void Explain();
+  void Up();
+  void Hosts();
+  void Artifact();
+  void Limit(CLI::App* sub);
+  void Sweep();
+  void Gate();
+
+  CLI::App& app_;
+  Options& o_;
+  Run& run_;
+};
+
+}  // namespace twinpath::cli
+
+#endif  // TWINPATH_CLI_APP_BUILDER_H_

@@ -1,0 +1,203 @@
+// Commands that need no coordinator.
+
+#include <string>
+#include <vector>
+
+#include "base/exit_code.h"
+#include "cli/app_builder.h"
+
+namespace twinpath::cli {
+
+void Builder::Inspect() {
+  CLI::App* sub = Command(
+      app_, "inspect",
+      "What device code files, packages and folders hold\n"
+      "\n"
+      "  twinpath inspect build/app\n"
+      "  twinpath inspect dist/*.whl build/lib\n"
+      "  twinpath inspect --expect sm_90,sm_121,ptx dist/pkg.whl\n"
+      "  twinpath inspect --match 'gemm.*bf16' --target sm_90a libfoo.so\n"
+      "  twinpath inspect --format json app | jq .files[0].fatbins\n"
+      "\n"
+      "Folders, wheels, zip, tar, deb, static libraries and container "
+      "images\n"
+      "are opened. Exit: 0 device code was found and read whole, 1 none,\n"
+      "damaged or an expected target is missing, 2 not a file that can hold\n"
+      "any, 3 part could not be read.");
+  const auto list = [sub](const std::string& name, std::vector<std::string>& to,
+                          const std::string& text) {
+    // One value each, so that FILE is not taken for one.
+    sub->add_option(name, to, text)
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  sub->add_option("FILE", o_.inspect.files, "Files, packages, folders")
+      ->required();
+  sub->add_flag("--kernels", o_.inspect.kernels,
+                "List every kernel with its targets");
+  sub->add_flag("--images", o_.inspect.images, "List every image");
+  sub->add_flag("--details", o_.inspect.details,
+                "Registers, shared memory, threads of kernels; what made the "
+                "images");
+  sub->add_flag("--demangle", o_.inspect.demangle,
+                "Demangled names beside the mangled ones");
+  sub->add_option("--match", o_.inspect.match,
+                  "Only kernels (and images with one) in whose mangled or "
+                  "demangled name this regular expression (RE2) is found");
+  list("--target", o_.inspect.targets,
+       "List only this target: sm_90, 90a, compute_120, ptx");
+  sub->add_flag("--members", o_.inspect.members,
+                "The full summary of every file of folders and packages");
+  list("--expect", o_.inspect.expect,
+       "Targets that each FILE, taken as a whole, must hold: sm_90,sm_121,"
+       "ptx");
+  list("--expect-each", o_.inspect.expect_each,
+       "Targets that every file with device code must hold");
+  sub->add_flag("--no-kernels", o_.inspect.no_kernels,
+                "Do not decode images (faster)");
+  sub->callback([this] {
+    run_ = [this](Console& c) { return RunInspect(o_.inspect, c); };
+  });
+}
+
+void Builder::Predict() {
+  CLI::App* sub = Command(
+      app_, "predict",
+      "What hosts will do with a file, without running it\n"
+      "\n"
+      "  twinpath predict build/app                      on this host\n"
+      "  twinpath predict --host dgx-spark --host h200 build/app\n"
+      "  twinpath predict --matrix build/app             on every profile\n"
+      "\n"
+      "Exit: 0 the plain run works on every host, 1 it fails on one, 3 not\n"
+      "known; --require names other paths.");
+  sub->add_option("FILE", o_.predict.files, "The program and its libraries")
+      ->required();
+  // One value each, so that FILE is not taken for a host.
+  sub->add_option("--host", o_.predict.hosts,
+                  "Profile, or file with facts (.json) or a profile (.yaml)")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  sub->add_flag("--matrix", o_.predict.matrix, "All profiles");
+  sub->add_option("--require", o_.predict.require,
+                  "Paths that decide the exit code: native, ptx-jit, plain")
+      ->delimiter(',')
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::IsMember({"native", "ptx-jit", "plain"}));
+  sub->callback([this] {
+    run_ = [this](Console& c) { return RunPredict(o_.predict, c); };
+  });
+}
+
+void Builder::Check() {
+  CLI::App* sub = Command(
+      app_, "check",
+      "Runs a program on this host along the paths; needs no coordinator\n"
+      "\n"
+      "  twinpath check build/app -- --size 64\n"
+      "  twinpath check --expect-contains PASS build/app\n"
+      "  twinpath check --ptx-jit=optional build/app libkernels.so\n"
+      "\n"
+      "Every run is a new process in a sandbox and a new folder. Exit: 0\n"
+      "every required path is proven, 1 one fails, 3 inconclusive (a host\n"
+      "without a usable GPU, too).");
+  sub->add_option("FILE", o_.check.files,
+                  "The program, then files it needs beside it")
+      ->required();
+  sub->add_option("--expect-exit", o_.check.expect_exit,
+                  "Exit code of success (default 0)")
+      ->check(CLI::Range(0, 255));
+  sub->add_option("--expect-output", o_.check.expect_output,
+                  "Standard output, byte for byte");
+  sub->add_option("--expect-contains", o_.check.expect_contains,
+                  "Text that standard output contains");
+  sub->add_option("--expect-pattern", o_.check.expect_pattern,
+                  "Regular expression (RE2) that matches in it");
+  sub->add_option("--env", o_.check.environment, "NAME=value for the program")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  sub->add_option("--timeout", o_.check.timeout,
+                  "Limit of a run, such as 90s (default 60s)");
+  sub->add_option("--jit-timeout", o_.check.jit_timeout,
+                  "Limit of the forced JIT run (default ten times that, at "
+                  "least 15m)");
+  const auto rule = [sub](const std::string& name, std::string& to) {
+    sub->add_option(name, to, "required, optional or skip")
+        ->check(CLI::IsMember({"required", "optional", "skip"}));
+  };
+  rule("--native", o_.check.native);
+  rule("--ptx-jit", o_.check.ptx_jit);
+  rule("--plain", o_.check.plain);
+  sub->add_flag("--strict", o_.check.strict, "Warnings fail");
+  sub->add_flag("--all-gpus", o_.check.all_gpus,
+                "Every GPU (default: one of each model)");
+  sub->callback([this, sub] {
+    o_.check.has_expect_output = sub->count("--expect-output") > 0;
+    o_.check.has_expect_contains = sub->count("--expect-contains") > 0;
+    o_.check.has_expect_pattern = sub->count("--expect-pattern") > 0;
+    run_ = [this](Console& c) { return RunCheck(o_.check, c); };
+  });
+}
+
+void Builder::Record() {
+  CLI::App* sub = Command(
+      app_, "record",
+      "Runs a build and keeps command, tools and digests of the outputs\n"
+      "\n"
+      "  twinpath record -- nvcc -gencode ... -o app app.cu\n"
+      "  twinpath record --output app -o app.record.json -- make app\n"
+      "\n"
+      "The exit code of the build is passed on; a failed build leaves no\n"
+      "record.");
+  sub->add_option("-o,--record", o_.record.record_path,
+                  "File to write (default record.json)");
+  sub->add_option("--output", o_.record.outputs,
+                  "Output file of the build (default: found)")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  sub->callback([this] {
+    run_ = [this](Console& c) {
+      if (o_.record.argv.empty()) {
+        c.Error("record: no build command");
+        c.Hint("twinpath record -- nvcc -o app app.cu");
+        return static_cast<int>(kExitUsage);
+      }
+      return RunRecord(o_.record, c);
+    };
+  });
+}
+
+void Builder::Doctor() {
+  CLI::App* sub = Command(app_, "doctor",
+                          "This host: driver, GPUs, toolkits, what is wrong\n"
+                          "\n"
+                          "  twinpath doctor\n"
+                          "  twinpath doctor --format json > facts.json\n"
+                          "\n"
+                          "Exit: 1 where an error was found.");
+  sub->callback([this] { run_ = [](Console& c) { return RunDoctor(c); }; });
+}
+
+void Builder::Explain() {
+  CLI::App* sub = Command(
+      app_, "explain",
+      "What a reason code, CUDA error, error text or log means\n"
+      "\n"
+      "  twinpath explain TP204\n"
+      "  twinpath explain 209\n"
+      "  twinpath explain \"an illegal memory access was encountered\"\n"
+      "  twinpath explain app.log\n"
+      "  ./app 2>&1 | twinpath explain -");
+  sub->add_option("WHAT", o_.explain, "Code, text, file, or -")->required();
+  sub->callback([this] {
+    run_ = [this](Console& c) { return RunExplain(o_.explain, c); };
+  });
+}
+
+}  // namespace twinpath::cli
