@@ -222,6 +222,14 @@ std::string TargetList(const v1::FileReport& report) {
   return absl::StrJoin(parts, "; ");
 }
 
+std::vector<std::string> NamesOf(const v1::Image& image) {
+  std::vector<std::string> names;
+  for (const v1::Kernel& kernel : image.kernels()) {
+    names.push_back(kernel.name());
+  }
+  return names;
+}
+
 class LibrarySurvey : public ::testing::TestWithParam<Library> {
  protected:
   void SetUp() override {
@@ -238,11 +246,12 @@ class LibrarySurvey : public ::testing::TestWithParam<Library> {
                    << ": another release";
     }
   }
-  v1::FileReport Inspect(bool kernels) {
+  v1::FileReport Inspect(bool kernels, bool details = true) {
     absl::StatusOr<UniqueFd> fd = OpenRegularFile(path_);
     EXPECT_THAT(fd, IsOk());
     absl::StatusOr<v1::FileReport> report = InspectDescriptor(
-        fd->get(), GetParam().name, {.kernels = kernels, .digest = false});
+        fd->get(), GetParam().name,
+        {.kernels = kernels, .digest = false, .details = details});
     EXPECT_THAT(report, IsOk());
     return *std::move(report);
   }
@@ -305,6 +314,22 @@ TEST_P(LibrarySurvey, ReadsEveryKernel) {
   }
   if (library.kernels != kNotSurveyed) {
     EXPECT_EQ(kernels, library.kernels);
+  }
+
+  // Names alone are read from the first bytes of most cubins: they are the
+  // same ones, and so is what an image is.
+  const v1::FileReport names = Inspect(true, false);
+  ASSERT_EQ(names.fatbins_size(), report.fatbins_size());
+  for (int i = 0; i < report.fatbins_size(); ++i) {
+    const v1::Fatbin& whole = report.fatbins(i);
+    const v1::Fatbin& fast = names.fatbins(i);
+    ASSERT_EQ(fast.images_size(), whole.images_size());
+    for (int j = 0; j < whole.images_size(); ++j) {
+      EXPECT_EQ(TargetName(fast.images(j)), TargetName(whole.images(j)));
+      EXPECT_EQ(fast.images(j).kind(), whole.images(j).kind());
+      EXPECT_EQ(NamesOf(fast.images(j)), NamesOf(whole.images(j)))
+          << "image at " << whole.images(j).offset();
+    }
   }
 }
 
