@@ -1,6 +1,8 @@
 #include "inspect/ptx.h"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -94,6 +96,8 @@ class Lexer {
   bool SkipBlock() {
     int depth = 1;
     while (at_ < end_) {
+      SkipPlain();
+      if (at_ == end_) break;
       const char c = *at_;
       if (!kStops[static_cast<unsigned char>(c)]) {
         ++at_;
@@ -114,6 +118,23 @@ class Lexer {
   Token Make(TokenKind kind, const char* start) const {
     return {kind, absl::string_view(start, static_cast<size_t>(at_ - start)),
             0};
+  }
+  // Passes characters at which SkipBlock does not have to look, as long as
+  // whole groups are left.
+  void SkipPlain() {
+    using Bytes = uint8_t __attribute__((vector_size(16)));
+    using Words = uint64_t __attribute__((vector_size(16)));
+    while (end_ - at_ >= static_cast<std::ptrdiff_t>(sizeof(Bytes))) {
+      Bytes v;
+      std::memcpy(&v, at_, sizeof(v));
+      const Words stops = reinterpret_cast<Words>((v == '{') | (v == '}') |
+                                                  (v == '"') | (v == '/'));
+      if ((stops[0] | stops[1]) != 0) {
+        while (!kStops[static_cast<unsigned char>(*at_)]) ++at_;
+        return;
+      }
+      at_ += sizeof(Bytes);
+    }
   }
   void SkipBlank() {
     while (at_ < end_) {
