@@ -64,13 +64,6 @@ std::string TargetOf(const v1::Image& image) {
 // Whether -symbols shows the kernels of such an image.
 bool NamesListed(const v1::Image& image) { return KindOf(image) == "elf"; }
 
-bool MadeBefore(const v1::Image& image, uint32_t major, uint32_t minor) {
-  const v1::Version& toolkit = image.producer().toolkit();
-  return toolkit.major() != 0 &&
-         std::make_pair(toolkit.major(), toolkit.minor()) <
-             std::make_pair(major, minor);
-}
-
 std::string Describe(const v1::Image& image) {
   return absl::StrCat(
       KindOf(image), " ", TargetOf(image),
@@ -146,14 +139,9 @@ class Comparer {
 
 void Comparer::CompareImage(const v1::Image& ours, const OracleImage& theirs,
                             const std::string& what, bool with_kernels) {
-  const std::string target = TargetOf(ours);
   bool equal =
-      KindOf(ours) == theirs.kind &&
+      KindOf(ours) == theirs.kind && TargetOf(ours) == theirs.target &&
       (ours.compression() != v1::COMPRESSION_NONE) == theirs.compressed;
-  if (equal && target != theirs.target) {
-    equal = target == theirs.target + "f" && MadeBefore(ours, 13, 2);
-    if (equal) ++comparison_.rules["family-suffix"];
-  }
   if (equal && with_kernels) {
     std::vector<std::string> names;
     for (const v1::Kernel& kernel : ours.kernels()) {

@@ -10,8 +10,6 @@
 //                          not listed. Put into a fatbin, and compared.
 //   relocatable-needs-all  without -all only .nv_fatbin is listed where it has
 //                          images: with it they are, and are compared.
-//   family-suffix          sm_120f is printed as sm_120 where the image was
-//                          made before CUDA 13.2.
 //   cuobjdump-refuses      "Invalid ELF" at an image: it ends there. The images
 //                          behind it are copied and compared; those at which
 //                          it ends again are counted here and not compared.
