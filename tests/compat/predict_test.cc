@@ -118,6 +118,16 @@ TEST(Predict, IncompleteReportDoesNotFail) {
   EXPECT_EQ(prediction.paths(0).reasons(0).code(), "TP232");
 }
 
+// Findings about what was read leave nothing unread.
+TEST(Predict, FindingsAreNoGaps) {
+  v1::FileReport file = MakeFile("app", {"sm_80"});
+  const std::string plain = Answers(On("9.0 R580", MakeArtifactOf({file})));
+  for (const char* code : {"TP234", "TP236", "TP240"}) {
+    *file.add_problems() = MakeReason(code, "something to know");
+  }
+  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifactOf({file}))), plain);
+}
+
 // The chosen PTX is the nearest target, whatever its ISA; there is no second
 // try with an older one.
 TEST(Predict, NearestPtxIsChosen) {
