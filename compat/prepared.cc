@@ -62,7 +62,9 @@ ImageView ViewOf(const v1::Image& image, KernelNumbers& numbers) {
 // A fatbin whose machine code and PTX were read and hold no kernel. LTO-IR is
 // never read, so it says nothing either way.
 bool KnownKernelLess(const FatbinView& fatbin) {
-  if (fatbin.damaged || fatbin.bare) return false;
+  // A cubin that stands alone is what its user names; one found inside a host
+  // file is like any other image.
+  if (fatbin.damaged || (fatbin.bare && !fatbin.self_loaded())) return false;
   bool any = false;
   for (const ImageView& image : fatbin.images) {
     if (!image.sass() && !image.ptx()) continue;
