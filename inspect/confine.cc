@@ -190,8 +190,9 @@ class Filter {
            SCMP_SYS(gettid), SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres),
            SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
            SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(getrandom),
-           SCMP_SYS(getrusage), SCMP_SYS(sysinfo), SCMP_SYS(uname),
-           SCMP_SYS(getcpu)});
+           // The demangler is interrupted by it.
+           SCMP_SYS(setitimer), SCMP_SYS(getrusage), SCMP_SYS(sysinfo),
+           SCMP_SYS(uname), SCMP_SYS(getcpu)});
     // abort() signals its own process.
     Allow(SCMP_SYS(tgkill), {Equal(0, static_cast<uint64_t>(::getpid()))});
     // Limits are asked for, not set.

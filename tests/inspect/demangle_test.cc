@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
 #include "tests/inspect/elf_builder.h"
 #include "tests/inspect/fatbin_builder.h"
 #include "tests/inspect/inspect_fixture.h"
@@ -84,6 +87,21 @@ TEST_F(DemangleTest, AnyBytesEnd) {
     }
     EXPECT_LE(Demangle(name).size(), kMaxDemangledBytes);
   }
+}
+
+// Nested operators of an expression, found by the fuzzer: see
+// tests/fuzz/regressions/demangle.
+TEST_F(DemangleTest, ExponentialParsingIsLeft) {
+  const absl::StatusOr<std::string> name =
+      ReadFile(absl::StrCat(std::getenv("TWINPATH_SOURCE_DIR"),
+                            "/tests/fuzz/regressions/demangle/exponential"),
+               1 << 16);
+  ASSERT_TRUE(name.ok()) << name.status();
+  bool timed_out = false;
+  EXPECT_EQ(Demangle(*name, &timed_out), "");
+  EXPECT_TRUE(timed_out);
+  EXPECT_EQ(Demangle("_Z6kernelPi", &timed_out), "kernel(int*)");
+  EXPECT_FALSE(timed_out);
 }
 
 TEST_F(DemangleTest, OnlyOnRequest) {
