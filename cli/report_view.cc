@@ -183,7 +183,7 @@ absl::string_view FileKindText(v1::FileKind kind) {
     case v1::FILE_KIND_OFFLOAD_BUNDLE:
       return "offload bundle";
     case v1::FILE_KIND_OCI_IMAGE:
-      return "container image";
+      return "oci_image";
     default:
       return "not determined";
   }

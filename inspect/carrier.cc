@@ -372,7 +372,7 @@ class Walk {
     std::vector<std::unique_ptr<ByteSource>> sources;
   };
 
-  // Inspects a tar that is a saved image of a container. Returns false if it is
+  // Inspects a tar that is a saved oci_image. Returns false if it is
   // another tar, which its first name tells in nearly all cases.
   absl::StatusOr<bool> Oci(const ByteSource& source, const std::string& name,
                            Level* outer) {

@@ -304,7 +304,7 @@ class Layout {
         !(type.empty() || type == "application/vnd.oci.image.config.v1+json" ||
           type == "application/vnd.docker.container.image.v1+json")) {
       Problem("TP232", absl::StrCat("manifest ", Printable(name),
-                                    " is of no image of a container"));
+                                    " is of no oci_image"));
       return absl::OkStatus();
     }
     Image image;

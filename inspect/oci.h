@@ -1,4 +1,4 @@
-// Images of containers: an OCI image layout (oci-layout, index.json, blobs/) or
+// oci_images: an OCI image layout (oci-layout, index.json, blobs/) or
 // what `docker save` writes (manifest.json), as files by their paths in it,
 // whatever they come from. Finds the images, verifies what is named by its
 // digest, and says which files are in an image in the end.
