@@ -424,6 +424,29 @@ class Walk {
     return true;
   }
 
+  // Puts a member into the scratch space. `counted` is an error where a cap of
+  // the whole walk ended it; the result's own error concerns this member only.
+  absl::StatusOr<std::unique_ptr<ByteSource>> Unpack(ArchiveReader& reader,
+                                                     const Member& member,
+                                                     uint64_t& unpacked,
+                                                     Level& level,
+                                                     absl::Status& counted) {
+    uint64_t size = 0;
+    return scratch_.Push([&](const Scratch::Sink& sink) {
+      return reader.Read([&](absl::string_view piece) {
+        size += piece.size();
+        counted = CountBytes(level, member, piece.size(), reader, unpacked);
+        TWINPATH_RETURN_IF_ERROR(counted);
+        if (size > limits_.member_bytes) {
+          return absl::ResourceExhaustedError(absl::StrCat(
+              "it is above the cap of ", HumanBytes(limits_.member_bytes),
+              " for one member"));
+        }
+        return sink(piece);
+      });
+    });
+  }
+
   // Adds a file of a layout to `files`.
   absl::Status Collect(ArchiveReader& reader, std::string path,
                        uint64_t& unpacked, Level& level, Spooled& spooled,
@@ -433,22 +456,8 @@ class Walk {
     std::unique_ptr<ByteSource> bytes = head.ok() ? reader.InPlace() : nullptr;
     if (bytes == nullptr) {
       absl::Status counted;
-      uint64_t size = 0;
       absl::StatusOr<std::unique_ptr<ByteSource>> pushed =
-          scratch_.Push([&](const Scratch::Sink& sink) {
-            return reader.Read([&](absl::string_view piece) {
-              size += piece.size();
-              counted =
-                  CountBytes(level, member, piece.size(), reader, unpacked);
-              TWINPATH_RETURN_IF_ERROR(counted);
-              if (size > limits_.member_bytes) {
-                return absl::ResourceExhaustedError(absl::StrCat(
-                    "it is above the cap of ", HumanBytes(limits_.member_bytes),
-                    " for one member"));
-              }
-              return sink(piece);
-            });
-          });
+          Unpack(reader, member, unpacked, level, counted);
       TWINPATH_RETURN_IF_ERROR(counted);
       if (!pushed.ok()) {
         level.Problem("TP232", absl::StrCat(member.Label(), " is not read: ",
@@ -611,22 +620,9 @@ class Walk {
                                        part->size());
       return One(*part, std::move(name), &level);
     }
-    uint64_t size = 0;
     absl::Status counted;
     absl::StatusOr<std::unique_ptr<ByteSource>> bytes =
-        scratch_.Push([&](const Scratch::Sink& sink) {
-          return reader.Read([&](absl::string_view piece) {
-            size += piece.size();
-            counted = CountBytes(level, member, piece.size(), reader, unpacked);
-            TWINPATH_RETURN_IF_ERROR(counted);
-            if (size > limits_.member_bytes) {
-              return absl::ResourceExhaustedError(absl::StrCat(
-                  "it is above the cap of ", HumanBytes(limits_.member_bytes),
-                  " for one member"));
-            }
-            return sink(piece);
-          });
-        });
+        Unpack(reader, member, unpacked, level, counted);
     TWINPATH_RETURN_IF_ERROR(counted);
     if (!bytes.ok()) {
       level.Problem("TP232", absl::StrCat(member.Label(), " is not inspected: ",
