@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,12 +17,11 @@
 #include "base/digest.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "inspect/json.h"
 #include "inspect/oci_view.h"
 
 namespace twinpath::inspect {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr char kIndex[] = "index.json";
 constexpr char kDockerManifest[] = "manifest.json";
@@ -42,49 +40,6 @@ bool IsHexDigest(absl::string_view text) {
            return absl::ascii_isdigit(static_cast<unsigned char>(c)) ||
                   (c >= 'a' && c <= 'f');
          });
-}
-
-// Deepest nesting of a JSON text, without reading it.
-size_t JsonDepth(absl::string_view text) {
-  size_t depth = 0;
-  size_t deepest = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        quoted = false;
-      }
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
-// Null where there is none, or where it is of another type.
-const Json* Field(const Json& json, const char* name) {
-  if (!json.is_object()) return nullptr;
-  const auto field = json.find(name);
-  return field == json.end() ? nullptr : &*field;
-}
-const Json* ArrayField(const Json& json, const char* name) {
-  const Json* const field = Field(json, name);
-  return field != nullptr && field->is_array() ? field : nullptr;
-}
-std::string TextOf(const Json& json) {
-  const auto* const text = json.get_ptr<const std::string*>();
-  return text == nullptr ? "" : *text;
-}
-std::string TextField(const Json& json, const char* name) {
-  const Json* const field = Field(json, name);
-  return field == nullptr ? "" : TextOf(*field);
 }
 
 // A blob as something refers to it.
@@ -211,13 +166,13 @@ class Layout {
     TWINPATH_ASSIGN_OR_RETURN(
         std::string bytes,
         ReadBytes(*source, 0, source->size(), kMaxOciJsonBytes));
-    if (JsonDepth(bytes) > kMaxOciJsonDepth) {
+    if (JsonDepth(bytes) > kMaxJsonDepth) {
       Problem("TP232", absl::StrCat("document ", name, " is nested more than ",
-                                    kMaxOciJsonDepth, " levels deep"));
+                                    kMaxJsonDepth, " levels deep"));
       return std::nullopt;
     }
-    Json json = Json::parse(bytes, nullptr, false);
-    if (json.is_discarded()) {
+    std::optional<Json> json = ParseJson(bytes);
+    if (!json) {
       Problem("TP233", absl::StrCat("document ", name, " is no JSON"));
       return std::nullopt;
     }

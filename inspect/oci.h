@@ -38,7 +38,6 @@ using OciFiles = std::map<std::string, const ByteSource*>;
 // nesting in them.
 inline constexpr uint64_t kMaxOciJsonBytes = uint64_t{4} << 20;
 inline constexpr uint64_t kMaxOciConfigBytes = uint64_t{1} << 20;
-inline constexpr size_t kMaxOciJsonDepth = 64;
 // Most images of a layout, layers of an image, and documents read of a layout.
 inline constexpr size_t kMaxOciImages = 64;
 inline constexpr size_t kMaxOciLayers = 1024;

@@ -1,8 +1,5 @@
 #include "inspect/package_metadata.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -15,12 +12,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "inspect/cuda_release.h"
+#include "inspect/json.h"
 
 namespace twinpath::inspect {
 namespace {
-
-using google::protobuf::Struct;
-using google::protobuf::Value;
 
 constexpr size_t kMaxWords = 256;
 constexpr size_t kMaxEvidence = 16;
@@ -152,26 +147,6 @@ bool InDistInfo(absl::string_view path, absl::string_view file) {
          absl::EndsWith(path.substr(0, path.size() - file.size()),
                         ".dist-info/") &&
          absl::c_count(path, '/') == 1;
-}
-
-std::optional<Struct> ParseJson(absl::string_view text) {
-  Struct result;
-  if (!google::protobuf::util::JsonStringToMessage(
-           google::protobuf::StringPiece(text.data(), text.size()), &result)
-           .ok()) {
-    return std::nullopt;
-  }
-  return result;
-}
-
-const Value* Field(const Struct& in, const char* name) {
-  const auto field = in.fields().find(name);
-  return field == in.fields().end() ? nullptr : &field->second;
-}
-
-std::string Text(const Struct& in, const char* name) {
-  const Value* const value = Field(in, name);
-  return value == nullptr ? "" : value->string_value();
 }
 
 }  // namespace
@@ -369,20 +344,19 @@ void PackageMetadata::ReadWheelMetadata(absl::string_view text) {
 // {"variants": {"LABEL": {"nvidia": {"sm_arch": ["90_real", "120_virtual"],
 // "cuda_version_lower_bound": ["12.8"]}}}}, one label in a wheel.
 void PackageMetadata::ReadVariants(absl::string_view text) {
-  const std::optional<Struct> root = ParseJson(text);
+  const std::optional<Json> root = ParseJson(text);
   if (!root) return;
-  const Value* const variants = Field(*root, "variants");
-  if (variants == nullptr || variants->struct_value().fields_size() != 1)
-    return;
-  const auto& [label, variant] = *variants->struct_value().fields().begin();
-  const Value* const nvidia = Field(variant.struct_value(), "nvidia");
+  const Json* const variants = ObjectField(*root, "variants");
+  if (variants == nullptr || variants->size() != 1) return;
+  const auto variant = variants->begin();
+  const Json* const nvidia = ObjectField(*variant, "nvidia");
   if (nvidia == nullptr) return;
-  const std::string words = absl::StrCat("variant.json's ", Cut(label));
-  if (const Value* const bound =
-          Field(nvidia->struct_value(), "cuda_version_lower_bound")) {
-    for (const Value& value : bound->list_value().values()) {
+  const std::string words = absl::StrCat("variant.json's ", Cut(variant.key()));
+  if (const Json* const bound =
+          ArrayField(*nvidia, "cuda_version_lower_bound")) {
+    for (const Json& value : *bound) {
       uint32_t major = 0;
-      const std::string& version = value.string_value();
+      const std::string version = TextOf(value);
       if (absl::SimpleAtoi(version.substr(0, version.find('.')), &major) &&
           CudaMajorBit(major) != 0) {
         SayCuda(major, words);
@@ -390,12 +364,13 @@ void PackageMetadata::ReadVariants(absl::string_view text) {
       }
     }
   }
-  const Value* const targets = Field(nvidia->struct_value(), "sm_arch");
+  const Json* const targets = ArrayField(*nvidia, "sm_arch");
   if (targets == nullptr) return;
   Evidence(words);
-  for (const Value& value : targets->list_value().values()) {
+  for (const Json& value : *targets) {
     // As CMake writes them: "90_real", "90_virtual", "90" for both.
-    absl::string_view target = value.string_value();
+    const std::string written = TextOf(value);
+    absl::string_view target = written;
     const bool real = absl::ConsumeSuffix(&target, "_real");
     const bool virtual_only = !real && absl::ConsumeSuffix(&target, "_virtual");
     uint32_t number = 0;
@@ -445,20 +420,21 @@ void PackageMetadata::ReadDebControl(absl::string_view text) {
 // {"architecture": "arm64", "config": {"Env": ["CUDA_VERSION=13.0.1"]}}. The
 // variable is set by NVIDIA's base images.
 void PackageMetadata::ReadOciConfig(absl::string_view text) {
-  const std::optional<Struct> root = ParseJson(text);
+  const std::optional<Json> root = ParseJson(text);
   if (!root) return;
-  const std::string architecture = Cut(Text(*root, "architecture"));
+  const std::string architecture = Cut(TextField(*root, "architecture"));
   if (!architecture.empty()) {
     Evidence(absl::StrCat("architecture ", architecture));
   }
   if (architecture == "amd64") cpus_.insert(v1::CPU_ARCHITECTURE_X86_64);
   if (architecture == "arm64") cpus_.insert(v1::CPU_ARCHITECTURE_AARCH64);
-  const Value* const config = Field(*root, "config");
-  const Value* const env =
-      config == nullptr ? nullptr : Field(config->struct_value(), "Env");
+  const Json* const config = Field(*root, "config");
+  const Json* const env =
+      config == nullptr ? nullptr : ArrayField(*config, "Env");
   if (env == nullptr) return;
-  for (const Value& value : env->list_value().values()) {
-    absl::string_view variable = value.string_value();
+  for (const Json& value : *env) {
+    const std::string written = TextOf(value);
+    absl::string_view variable = written;
     // What the driver has to have, "cuda>=12.8 brand=...".
     if (absl::StartsWith(variable, "NVIDIA_REQUIRE_CUDA=")) {
       Evidence(Cut(variable));
