@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/text.h"
 #include "cli/prediction_view.h"
+#include "cli/sweep_view.h"
 #include "cli/table.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"

@@ -7,7 +7,8 @@
 
 #include <string>
 
-#include "cli/matrix.h"
+#include "absl/strings/string_view.h"
+#include "cli/view_options.h"
 #include "twinpath/v1/sweep.pb.h"
 
 namespace twinpath::cli {

@@ -12,9 +12,9 @@
 #include "absl/strings/str_join.h"
 #include "base/text.h"
 #include "cli/console.h"
-#include "cli/matrix.h"
 #include "cli/reason_view.h"
 #include "cli/table.h"
+#include "cli/view_options.h"
 
 namespace twinpath::cli {
 namespace {

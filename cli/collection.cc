@@ -12,10 +12,10 @@
 #include "absl/strings/strip.h"
 #include "base/text.h"
 #include "cli/console.h"
-#include "cli/matrix.h"
 #include "cli/reason_view.h"
 #include "cli/report_view.h"
 #include "cli/table.h"
+#include "cli/view_options.h"
 #include "compat/reason.h"
 #include "inspect/summary.h"
 

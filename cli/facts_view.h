@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "cli/matrix.h"
+#include "cli/view_options.h"
 #include "twinpath/v1/facts.pb.h"
 #include "twinpath/v1/services.pb.h"
 #include "twinpath/v1/sweep.pb.h"

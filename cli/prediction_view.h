@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/console.h"
-#include "cli/matrix.h"
+#include "cli/view_options.h"
 #include "twinpath/v1/cli.pb.h"
 #include "twinpath/v1/prediction.pb.h"
 

@@ -15,8 +15,8 @@
 #include "base/reason.h"
 #include "base/text.h"
 #include "cli/console.h"
-#include "cli/matrix.h"
 #include "cli/table.h"
+#include "cli/view_options.h"
 #include "compat/reason.h"
 
 namespace twinpath::cli {

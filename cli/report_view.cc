@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "base/text.h"
 #include "cli/code_view.h"
-#include "cli/matrix.h"
 #include "cli/reason_view.h"
 #include "cli/table.h"
+#include "cli/view_options.h"
 #include "inspect/summary.h"
 
 namespace twinpath::cli {

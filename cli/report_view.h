@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "cli/matrix.h"
 #include "cli/target_word.h"
+#include "cli/view_options.h"
 #include "twinpath/v1/facts.pb.h"
 #include "twinpath/v1/report.pb.h"
 

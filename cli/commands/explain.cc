@@ -16,8 +16,8 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/matrix.h"
 #include "cli/table.h"
+#include "cli/view_options.h"
 #include "twinpath/v1/cli.pb.h"
 
 namespace twinpath::cli {

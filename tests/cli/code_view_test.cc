@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/status_matchers.h"
-#include "cli/matrix.h"
+#include "cli/view_options.h"
 
 namespace twinpath::cli {
 namespace {

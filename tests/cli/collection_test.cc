@@ -12,7 +12,7 @@
 #include "cli/expect.h"
 #include "cli/inputs.h"
 #include "cli/json.h"
-#include "cli/matrix.h"
+#include "cli/view_options.h"
 #include "cli/report_stream.h"
 
 namespace twinpath::cli {

@@ -1,4 +1,4 @@
-#include "cli/matrix.h"
+#include "cli/sweep_view.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
@@ -10,6 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/cell_view.h"
+#include "cli/matrix.h"
 #include "cli/table.h"
 #include "verdict/judge.h"
 
