@@ -7,7 +7,7 @@
 // layer replaces or removes is never unpacked. Rules: OCI image-spec,
 // image-layout.md, image-index.md, manifest.md, layer.md.
 //
-// How it meets the rest: carrier.cc collects the files of a tar whose first
+// How it meets the rest: carrier_oci.cc collects the files of a tar whose first
 // member's name MayBeOciPath, asks LooksLikeOci, and calls WalkOci with hooks
 // that inspect members; twinpath-inspect does the same for a folder's opened
 // files (InspectRequest.oci_layout). Not thread-safe; no state between calls.

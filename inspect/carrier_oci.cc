@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "inspect/archive.h"
+#include "inspect/carrier_walk.h"
+#include "inspect/oci.h"
+#include "inspect/promise.h"
+
+namespace twinpath::inspect {
+namespace {
+
+// Adds what another image of the same layout promises.
+void AddPromise(const v1::PackagePromise& from, v1::PackagePromise& to) {
+  const auto lacks = [](const auto& list, const auto& value) {
+    return std::find(list.begin(), list.end(), value) == list.end();
+  };
+  const bool first = to.kind().empty();
+  to.set_kind(kOciFormat);
+  for (const int cpu : from.cpu_architectures()) {
+    if (lacks(to.cpu_architectures(), cpu)) {
+      to.add_cpu_architectures(static_cast<v1::CpuArchitecture>(cpu));
+    }
+  }
+  for (const std::string& words : from.evidence()) {
+    if (lacks(to.evidence(), words)) to.add_evidence(words);
+  }
+  // Stated only where all images agree.
+  if (first && from.has_cuda_major()) {
+    to.set_cuda_major(from.cuda_major());
+  } else if (!first && (from.has_cuda_major() != to.has_cuda_major() ||
+                        from.cuda_major() != to.cuda_major())) {
+    to.clear_cuda_major();
+  }
+}
+
+}  // namespace
+
+absl::Status CarrierWalk::RunLayout(const OciFiles& files,
+                                    absl::string_view name, uint64_t left_out) {
+  Level level(nullptr, std::string(name), kOciFormat);
+  level.report.set_kind(v1::FILE_KIND_OCI_IMAGE);
+  if (left_out > 0) {
+    level.Problem("TP232", absl::StrCat("the folder holds ", left_out,
+                                        " more files than are opened at once"));
+  }
+  const absl::Status read = Images(files, level);
+  if (!read.ok() && stopped_.empty()) return read;
+  if (!stopped_.empty()) level.Problem("TP232", stopped_);
+  level.report.set_size_bytes(stored_bytes_);
+  level.report.set_kernels_read(options_.kernels);
+  level.judge.Finish(level.report);
+  return on_report_(std::move(level.report));
+}
+
+absl::StatusOr<bool> CarrierWalk::Oci(const ByteSource& source,
+                                      const std::string& name, Level* outer) {
+  TWINPATH_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> reader,
+                            ArchiveReader::Open(source));
+  Level level(outer, name, kOciFormat);
+  level.report.set_kind(v1::FILE_KIND_OCI_IMAGE);
+  for (const std::string& filter : reader->filters()) {
+    level.facts().add_filters(filter);
+  }
+  Spooled spooled;
+  OciFiles files;
+  std::vector<std::string> paths;
+  std::vector<std::pair<std::string, std::string>> links;
+  absl::Status read;
+  uint64_t unpacked = 0;
+  ArchiveMember member;
+  while (read.ok()) {
+    const absl::StatusOr<bool> more = reader->Next(&member);
+    if (!more.ok()) {
+      level.Problem("TP233", more.status().message());
+      break;
+    }
+    if (!*more) break;
+    std::string path = CleanOciPath(member.path);
+    if (path.empty()) continue;
+    if (!MayBeOciPath(path)) return false;
+    if (!member.link_target.empty()) {
+      // Older docker save: layers that are there twice.
+      links.emplace_back(
+          path,
+          CleanOciPath(member.hard_link ? member.link_target
+                                        : absl::StrCat(DirName(path), "/",
+                                                       member.link_target)));
+    } else if (member.regular) {
+      paths.push_back(path);
+      read = Collect(*reader, std::move(path), unpacked, level, spooled, files);
+    }
+  }
+  if (!LooksLikeOci(paths)) return false;
+  for (const auto& [link, target] : links) {
+    if (const auto file = files.find(target); file != files.end()) {
+      files.emplace(link, file->second);
+    }
+  }
+  if (read.ok()) read = Images(files, level);
+  TWINPATH_RETURN_IF_ERROR(Close(source, level, read));
+  return true;
+}
+
+absl::Status CarrierWalk::Collect(ArchiveReader& reader, std::string path,
+                                  uint64_t& unpacked, Level& level,
+                                  Spooled& spooled, OciFiles& files) {
+  const Member member = {.path = path, .metadata_path = path, .size = 0};
+  const absl::StatusOr<std::string> head = reader.Head(1);
+  std::unique_ptr<ByteSource> bytes = head.ok() ? reader.InPlace() : nullptr;
+  if (bytes == nullptr) {
+    absl::Status counted;
+    absl::StatusOr<std::unique_ptr<ByteSource>> pushed =
+        Unpack(reader, member, unpacked, level, counted);
+    TWINPATH_RETURN_IF_ERROR(counted);
+    if (!pushed.ok()) {
+      level.Problem("TP232", absl::StrCat(member.Label(), " is not read: ",
+                                          pushed.status().message()));
+      return absl::OkStatus();
+    }
+    bytes = *std::move(pushed);
+  }
+  files[std::move(path)] = bytes.get();
+  spooled.sources.push_back(std::move(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status CarrierWalk::Images(const OciFiles& files, Level& level) {
+  std::string label;
+  const auto finish = [&] {
+    if (!level.image_judge) return;
+    v1::FileReport own;
+    level.image_judge->Finish(own);
+    level.image_judge.reset();
+    AddPromise(own.carrier().promise(), *level.facts().mutable_promise());
+    for (const v1::Reason& reason : own.problems()) {
+      level.Problem(
+          reason.code(),
+          absl::StrCat(label, label.empty() ? "" : ": ", reason.detail()));
+    }
+  };
+  OciHooks hooks;
+  hooks.problem = [&](absl::string_view code, const std::string& detail) {
+    level.Problem(code, detail);
+  };
+  hooks.image = [&](const std::string& next, absl::string_view config) {
+    finish();
+    label = next;
+    level.image_judge = std::make_unique<PackageJudge>(
+        label.empty()
+            ? level.report.name()
+            : absl::StrCat(level.report.name(), kMemberSeparator, label, ":"),
+        kOciFormat);
+    if (!config.empty()) level.image_judge->Metadata("config", config);
+  };
+  hooks.member = [&](ArchiveReader& reader, const ArchiveMember& found,
+                     const std::string& path, bool visible,
+                     uint64_t& unpacked) -> absl::Status {
+    const Member member = {
+        .path = path, .metadata_path = path, .size = found.size};
+    TWINPATH_RETURN_IF_ERROR(CountMember(level, member));
+    if (visible) return ReadMember(reader, member, true, unpacked, level);
+    return reader.filters().empty() ? absl::OkStatus()
+                                    : Drain(reader, member, unpacked, level);
+  };
+  const absl::Status walked = WalkOci(files, hooks, level.facts());
+  finish();
+  return walked;
+}
+
+}  // namespace twinpath::inspect
