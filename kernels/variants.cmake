@@ -38,3 +38,40 @@ set(TWINPATH_KERNEL_VARIANTS
   "compute_100|check|compute_100|gpu"
   "guarded-90|guarded|sm_90 compute_75|gpu"
   "silent-100|silent|sm_100|gpu")
+
+# The coverage suite (kernels/coverage), one row each:
+#
+#   program|PTX target|other sources|extra words of the command|left out
+#
+# (Left out: targets for which a library the program links has no code.)
+#
+# Each is one program with machine code for every target the toolkit supports
+# from the PTX target on, and that PTX. Output:
+# ${PROJECT_BINARY_DIR}/kernels/coverage/<program>.
+set(TWINPATH_COVERAGE_PROGRAMS
+  "fp64|75|||"
+  "fp32|75|||"
+  "tf32|80|||"
+  "fp16|75|||"
+  "bf16|80|||"
+  "fp8|75|||"
+  "int8|75|||"
+  "tensor_fp16|75|||"
+  "tensor_bf16|80|||"
+  "tensor_int8|75|||"
+  "atomics|75|||"
+  "shared_memory|75|||"
+  "dynamic_shared|75|||"
+  "warp|75|||"
+  "cooperative_grid|75|||"
+  "async_copy|75|||"
+  "constant_memory|75|||"
+  "texture|75|||"
+  "streams|75|||"
+  "graphs|75|||"
+  "device_printf|75|||"
+  "dynamic_parallelism|75||-rdc=true -lcudadevrt|87 88"
+  "device_link|75|device_link_other.cu|-rdc=true|"
+  "nvrtc_ptx|75||-ldl|"
+  "nvrtc_cubin|75||-ldl|"
+  "nvjitlink_lto|75||-ldl|")
