@@ -74,6 +74,38 @@ constexpr ReasonInfo kReasons[] = {
     {"TP119", "host-architecture-unknown", ReasonGroup::kHost,
      ReasonSeverity::kWarning, "The host's CPU architecture is not known.",
      "Let the agent collect facts again."},
+    {"TP120", "forward-compat-driver", ReasonGroup::kHost,
+     ReasonSeverity::kNote,
+     "The libcuda found is a forward-compatibility build: it, not the kernel "
+     "module, sets the CUDA version and the PTX ceiling.",
+     "Nothing to do; keep the package as long as the driver is older than it."},
+    {"TP121", "forward-compat-refused", ReasonGroup::kHost,
+     ReasonSeverity::kError,
+     "The forward-compatibility libcuda found does not work with this kernel "
+     "module (CUDA error 803) or this GPU (804).",
+     "Take its folder out of LD_LIBRARY_PATH and ld.so.conf, or remove the "
+     "cuda-compat package."},
+    {"TP122", "environment-decides-path", ReasonGroup::kHost,
+     ReasonSeverity::kWarning,
+     "A variable that programs inherit on this host decides how they run.",
+     "Unset it at the place named."},
+    {"TP123", "gpus-hidden", ReasonGroup::kHost, ReasonSeverity::kWarning,
+     "CUDA_VISIBLE_DEVICES, set where programs inherit it, hides GPUs or names "
+     "them by an index that is not stable.",
+     "Unset it at the place named, or name GPUs by UUID."},
+    {"TP124", "forward-compat-undecided", ReasonGroup::kHost,
+     ReasonSeverity::kWarning,
+     "Nothing published says whether the forward-compatibility libcuda found "
+     "works here.",
+     "Run twinpath doctor on the host: the probe initialises the driver."},
+    {"TP125", "driver-of-windows", ReasonGroup::kHost, ReasonSeverity::kNote,
+     "The host is WSL: the driver is the one of Windows, and libcuda only "
+     "leads to it.",
+     "Install or update the driver in Windows; none belongs into WSL."},
+    {"TP126", "library-injected", ReasonGroup::kHost, ReasonSeverity::kWarning,
+     "A variable that programs inherit puts a library into each of them.",
+     "Unset it at the place named, unless it is a profiler that is meant to "
+     "be there."},
     {"TP200", "native-image", ReasonGroup::kArtifact, ReasonSeverity::kNote,
      "Machine code for this GPU is present.", "Nothing to do."},
     {"TP201", "no-image", ReasonGroup::kArtifact, ReasonSeverity::kError,
@@ -222,6 +254,26 @@ constexpr ReasonInfo kReasons[] = {
      ReasonSeverity::kError,
      "A package ships libcuda, which belongs to the host's driver.",
      "Leave it out; exclude libcuda.so.1 when the package is repaired."},
+    {"TP246", "library-of-caller", ReasonGroup::kArtifact,
+     ReasonSeverity::kWarning,
+     "Neither the artifact nor the host has a library that this one needs, so "
+     "it loads only into a process that brings it.",
+     "Install the library, ship it, or make sure the caller loads it first."},
+    {"TP247", "two-cuda-majors-loaded", ReasonGroup::kArtifact,
+     ReasonSeverity::kWarning,
+     "One process loads the same CUDA library in two major versions.",
+     "Build all parts with one CUDA major release."},
+    {"TP248", "library-off-the-search-path", ReasonGroup::kArtifact,
+     ReasonSeverity::kWarning,
+     "A needed library lies in the artifact where no search path of the loader "
+     "leads to.",
+     "Link with an RPATH such as $ORIGIN/../lib, or start the program with "
+     "LD_LIBRARY_PATH."},
+    {"TP249", "platform-build-in-doubt", ReasonGroup::kArtifact,
+     ReasonSeverity::kWarning,
+     "The file looks built for the other Arm platform (server or Tegra); "
+     "whether it runs here is not promised.",
+     "Take the build for this platform, or run twinpath check on the host."},
     {"TP300", "ran-native", ReasonGroup::kRun, ReasonSeverity::kNote,
      "The entry ran from machine code.", "Nothing to do."},
     {"TP301", "ran-jit", ReasonGroup::kRun, ReasonSeverity::kNote,
