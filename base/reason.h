@@ -10,7 +10,16 @@
 
 namespace twinpath {
 
-enum class ReasonGroup { kHost, kArtifact, kRun, kFleet, kEvidence };
+enum class ReasonGroup {
+  kHost,
+  // What a file or package is.
+  kArtifact,
+  // What it will do on a GPU of a host.
+  kPrediction,
+  kRun,
+  kFleet,
+  kEvidence,
+};
 enum class ReasonSeverity { kNote, kWarning, kError };
 
 struct ReasonInfo {
@@ -35,7 +44,7 @@ const ReasonInfo* FindReason(absl::string_view code_or_name);
 
 // "note", "warning", "error".
 absl::string_view SeverityName(ReasonSeverity severity);
-// "host", "artifact", "run", "fleet", "evidence".
+// "host", "artifact", "prediction", "run", "fleet", "evidence".
 absl::string_view GroupName(ReasonGroup group);
 
 }  // namespace twinpath

@@ -1,74 +1,39 @@
 #include "compat/diagnose.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/text.h"
+#include "compat/cuda_error.h"
 #include "compat/reason.h"
+#include "compat/sign.h"
 #include "re2/re2.h"
 
 namespace twinpath::compat {
 namespace {
 
-// Longest line looked at; logs are foreign.
-constexpr size_t kMaxLine = 4096;
 constexpr size_t kMaxErrors = 1000;
-
-re2::StringPiece Piece(absl::string_view text) {
-  return re2::StringPiece(text.data(), text.size());
-}
-
-// Calls whose failure is how programs ask whether something exists.
-bool IsLookup(absl::string_view call) {
-  return absl::StartsWith(call, "cuGetProcAddress") ||
-         absl::StartsWith(call, "cuGetExportTable") ||
-         absl::StartsWith(call, "cuPointerGetAttribute");
-}
-
-// 201 stands in the log of every healthy PyTorch start; 600 is "not finished".
-bool IsHarmless(const CudaErrorSeen& seen) {
-  return seen.code == 0 || seen.code == 201 || seen.code == 600 ||
-         (seen.code == 500 && IsLookup(seen.call)) ||
-         (seen.code == 1 && IsLookup(seen.call));
-}
-
-// Errors that say why device code did not run, or that the device is unusable.
-bool IsDecisive(uint32_t code) {
-  switch (code) {
-    case 34:
-    case 35:
-    case 36:
-    case 98:
-    case 100:
-    case 200:
-    case 209:
-    case 218:
-    case 221:
-    case 222:
-    case 223:
-    case 225:
-    case 300:
-    case 802:
-    case 803:
-    case 804:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr size_t kMaxLineShown = 300;
 
 // A launch or load that did not happen.
 bool IsFailedLaunch(const CudaErrorSeen& seen) {
-  return IsDecisive(seen.code) || absl::StartsWith(seen.call, "cuLaunch") ||
+  return IsDecisiveError(seen.code) || IsLaunchCall(seen.call) ||
          absl::StartsWith(seen.call, "cuLibraryGetKernel") ||
          absl::StartsWith(seen.call, "cuModuleLoad");
 }
+
+bool IsExecution(uint32_t code) {
+  return KindOfError(code) == ErrorKind::kExecution;
+}
+
+bool IsImage(uint32_t code) { return KindOfError(code) == ErrorKind::kImage; }
 
 // Head and tail are one text unless bytes between them are missing.
 std::string Joined(const v1::CapturedOutput& output) {
@@ -77,26 +42,8 @@ std::string Joined(const v1::CapturedOutput& output) {
   return absl::StrCat(output.head(), cut ? "\n" : "", output.tail());
 }
 
-// What the dynamic loader or the shell wrote; empty if nothing.
-std::string LoaderLine(absl::string_view text) {
-  static const auto& pattern = *new RE2(
-      "(error while loading shared libraries|cannot open shared object file|"
-      "symbol lookup error|undefined symbol|version `[^']*' not found|"
-      "cannot execute binary file|Exec format error|"
-      "wrong ELF class|command not found)");
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    const absl::string_view part = line.substr(0, kMaxLine);
-    if (RE2::PartialMatch(Piece(part), pattern)) return std::string(part);
-  }
-  return "";
-}
-
-bool MentionsOutOfMemory(absl::string_view text) {
-  static const auto& pattern = *new RE2(
-      "(?i)(out of memory|cudaErrorMemoryAllocation|"
-      "CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc|Cannot allocate "
-      "memory|oom-kill)");
-  return RE2::PartialMatch(Piece(text), pattern);
+std::string Shown(absl::string_view line) {
+  return Printable(line.substr(0, kMaxLineShown));
 }
 
 std::string SignalName(int signal) {
@@ -113,8 +60,14 @@ std::string SignalName(int signal) {
       return "SIGKILL";
     case 11:
       return "SIGSEGV";
+    case 13:
+      return "SIGPIPE";
     case 15:
       return "SIGTERM";
+    case 24:
+      return "SIGXCPU";
+    case 25:
+      return "SIGXFSZ";
     case 31:
       return "SIGSYS";
     default:
@@ -122,10 +75,69 @@ std::string SignalName(int signal) {
   }
 }
 
+// What a signal says where nothing else is known.
+absl::string_view SignalMeaning(int signal) {
+  switch (signal) {
+    case 4:
+      return "the CPU met an instruction it does not have";
+    case 6:
+      return "the program ended itself: an assertion or an exception nobody "
+             "caught";
+    case 7:
+      return "a bad memory access: a file cut off while mapped, or a full "
+             "/dev/shm";
+    case 9:
+      return "a limit or the host's out-of-memory killer";
+    case 11:
+      return "a bad memory access of the host code";
+    case 24:
+      return "the limit on CPU time";
+    case 25:
+      return "the limit on file size";
+    case 31:
+      return "a system call that the sandbox forbids";
+    default:
+      return "";
+  }
+}
+
+absl::string_view SignalFix(int signal) {
+  switch (signal) {
+    case 7:
+      return "look at the room in /dev/shm (docker run --shm-size) and at the "
+             "files that the program maps";
+    case 9:
+      return "look for oom-kill in the kernel log; raise the memory limit of "
+             "the run or its container";
+    case 11:
+      return "get a core dump or a backtrace (coredumpctl gdb); a crash in "
+             "host code says nothing about the GPU";
+    case 31:
+      return "see which call it was in the kernel log (type=1326)";
+    default:
+      return "";
+  }
+}
+
+// A switch of the run's environment, set and not 0.
+bool IsSwitchSet(const v1::Observation& observation,
+                 std::initializer_list<absl::string_view> names) {
+  for (const v1::EnvironmentVariable& variable : observation.environment()) {
+    for (const absl::string_view name : names) {
+      if (variable.name() == name && !variable.value().empty() &&
+          variable.value() != "0") {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 class Diagnosis {
  public:
-  Diagnosis(const v1::Observation& observation, const Tables* tables)
-      : observation_(observation), tables_(tables) {}
+  Diagnosis(const v1::Observation& observation, const Tables* tables,
+            const DiagnosisContext& context)
+      : observation_(observation), tables_(tables), context_(context) {}
 
   std::vector<v1::Reason> Run() {
     switch (observation_.ending()) {
@@ -141,17 +153,28 @@ class Diagnosis {
       default:
         break;
     }
-    const bool ended_well = observation_.ending() == v1::ENDING_EXITED &&
-                            observation_.exit_code() == 0;
-    ReadErrors(ended_well);
-    const std::string text =
-        Joined(observation_.stderr()) + Joined(observation_.stdout());
-    if (ended_well) {
+    errors_ = ErrorsInDriverLog(Joined(observation_.driver_log()));
+    ReadOutput();
+    if (observation_.ending() == v1::ENDING_EXITED &&
+        observation_.exit_code() == 0) {
       FalseSuccess();
       return std::move(reasons_);
     }
-    if (!Loader(text)) CudaError();
-    Ended(text);
+    AddOutputErrors();
+    const CudaErrorSeen* decisive = DecisiveError();
+    if (Loader(decisive)) {
+      Ended();
+      return std::move(reasons_);
+    }
+    DeviceFault(decisive);
+    Memory(decisive);
+    if (decisive != nullptr) CudaError(*decisive);
+    Compiler(decisive);
+    Causes(decisive);
+    Status(decisive);
+    Gate(decisive);
+    Cpu();
+    Ended();
     return std::move(reasons_);
   }
 
@@ -161,122 +184,6 @@ class Diagnosis {
     reasons_.push_back(MakeReason(code, detail, fix, cuda_error));
   }
 
-  std::string Problem() const { return Printable(observation_.problem()); }
-
-  void ReadErrors(bool ended_well) {
-    errors_ = ErrorsInDriverLog(Joined(observation_.driver_log()));
-    if (!errors_.empty() || tables_ == nullptr) return;
-    // The output of a run that ended well may quote errors it handled.
-    if (ended_well) return;
-    errors_ = ErrorsInOutput(Joined(observation_.stderr()), *tables_);
-    if (errors_.empty()) {
-      errors_ = ErrorsInOutput(Joined(observation_.stdout()), *tables_);
-    }
-  }
-
-  std::string Describe(const CudaErrorSeen& seen) const {
-    std::string text = absl::StrCat("CUDA error ", seen.code);
-    const ErrorRow* row =
-        tables_ == nullptr ? nullptr : tables_->FindError(seen.code);
-    if (row != nullptr) {
-      absl::StrAppend(&text, " (", row->text, ")");
-    } else if (!seen.name.empty()) {
-      absl::StrAppend(&text, " (", seen.name, ")");
-    }
-    if (!seen.call.empty()) absl::StrAppend(&text, " from ", seen.call);
-    if (!seen.kernel.empty()) absl::StrAppend(&text, ", kernel ", seen.kernel);
-    return text;
-  }
-
-  // What to look at first, in the order an engineer would: for a failed native
-  // run the targets and the final link, for a failed PTX run the PTX and the
-  // driver's ceiling, else the error itself.
-  std::string NextCheck(uint32_t code) const {
-    const bool image = code == 209 || code == 98 || code == 300;
-    if (observation_.path() == v1::PATH_NATIVE && (image || code == 223)) {
-      return "look at the native targets of the final file first: twinpath "
-             "inspect, then the gencode flags and the device link";
-    }
-    if (observation_.path() == v1::PATH_PTX_JIT && image) {
-      return "look for PTX in the final file and in the library that owns the "
-             "kernel: twinpath inspect";
-    }
-    const ErrorRow* row =
-        tables_ == nullptr ? nullptr : tables_->FindError(code);
-    return row == nullptr ? "" : row->action;
-  }
-
-  // A driver log with a failed launch beside exit code 0.
-  void FalseSuccess() {
-    for (auto it = errors_.rbegin(); it != errors_.rend(); ++it) {
-      if (!IsFailedLaunch(*it)) continue;
-      Add("TP308",
-          absl::StrCat("exit code 0, but the driver log holds ", Describe(*it)),
-          "check every CUDA call and launch: cudaGetLastError right behind it",
-          it->code);
-      return;
-    }
-  }
-
-  bool Loader(absl::string_view text) {
-    const std::string line = LoaderLine(text);
-    const int code = observation_.exit_code();
-    const bool exited = observation_.ending() == v1::ENDING_EXITED;
-    // 126 and 127 come from the loader or the shell before the program runs.
-    if (!line.empty() && exited && (code == 127 || code == 126 || code == 1)) {
-      Add("TP312", Printable(line));
-      return code != 1;
-    }
-    if (exited && (code == 126 || code == 127) && errors_.empty()) {
-      Add("TP312", code == 127
-                       ? "exit code 127: a program or library was not found"
-                       : "exit code 126: the program could not be executed");
-      return true;
-    }
-    return false;
-  }
-
-  void CudaError() {
-    const CudaErrorSeen* decisive = DecisiveError(errors_);
-    if (decisive == nullptr) return;
-    if (decisive->code == 2) {
-      Add("TP313", Describe(*decisive), NextCheck(2), 2);
-      return;
-    }
-    Add("TP311", Describe(*decisive), NextCheck(decisive->code),
-        decisive->code);
-  }
-
-  void Ended(absl::string_view text) {
-    switch (observation_.ending()) {
-      case v1::ENDING_TIMED_OUT:
-        if (observation_.path() == v1::PATH_PTX_JIT ||
-            observation_.jit_proof()) {
-          Add("TP310", Problem());
-        } else {
-          Add("TP304", Problem());
-        }
-        return;
-      case v1::ENDING_SIGNALED: {
-        const int signal = observation_.signal();
-        if (MentionsOutOfMemory(text) && !HasCode("TP313")) {
-          Add("TP313", "the output speaks of memory");
-        }
-        Add("TP305", absl::StrCat(SignalName(signal), " (", signal, ")",
-                                  signal == 9 ? ": a limit or the host's "
-                                                "out-of-memory killer"
-                                              : ""));
-        return;
-      }
-      default:
-        break;
-    }
-    if (reasons_.empty() && MentionsOutOfMemory(text)) {
-      Add("TP313", "the output speaks of memory");
-    }
-    Add("TP302", absl::StrCat("exit code ", observation_.exit_code()));
-  }
-
   bool HasCode(absl::string_view code) const {
     for (const v1::Reason& reason : reasons_) {
       if (reason.code() == code) return true;
@@ -284,9 +191,437 @@ class Diagnosis {
     return false;
   }
 
+  std::string Problem() const { return Printable(observation_.problem()); }
+
+  void ReadOutput() {
+    if (tables_ == nullptr) return;
+    signs_ = SignsOf(Joined(observation_.stderr()), *tables_);
+    std::vector<Sign> more = SignsOf(Joined(observation_.stdout()), *tables_);
+    std::move(more.begin(), more.end(), std::back_inserter(signs_));
+  }
+
+  // The first message with one of the effects; nullptr if there is none.
+  const Sign* FirstMessage(MessageEffect effect) const {
+    for (const Sign& sign : signs_) {
+      if (sign.kind == Sign::Kind::kMessage && sign.effect == effect) {
+        return &sign;
+      }
+    }
+    return nullptr;
+  }
+
+  // Where the driver log has no error, the output's count.
+  void AddOutputErrors() {
+    for (const Sign& sign : signs_) {
+      uint32_t code = 0;
+      if (sign.kind == Sign::Kind::kError) {
+        code = sign.code;
+      } else if (sign.kind == Sign::Kind::kMessage &&
+                 sign.effect == MessageEffect::kCause) {
+        code = sign.message->error;
+      }
+      if (code == 0) continue;
+      said_.insert(code);
+      CudaErrorSeen seen;
+      seen.code = code;
+      seen.call = sign.call;
+      seen.kernel = sign.kernel;
+      output_errors_.push_back(std::move(seen));
+    }
+    if (errors_.empty()) errors_ = output_errors_;
+  }
+
+  // The log's decisive error; among several kinds in the log, the one that the
+  // program names as well.
+  const CudaErrorSeen* DecisiveError() const {
+    for (auto it = errors_.rbegin(); it != errors_.rend(); ++it) {
+      if (IsDecisiveError(it->code) && said_.count(it->code) > 0) return &*it;
+    }
+    return compat::DecisiveError(errors_);
+  }
+
+  std::string Describe(const CudaErrorSeen& seen) const {
+    std::string text = absl::StrCat("CUDA error ", seen.code);
+    const ErrorRow* row =
+        tables_ == nullptr ? nullptr : tables_->FindError(seen.code);
+    if (row != nullptr && !row->text.empty()) {
+      absl::StrAppend(&text, " (", row->text, ")");
+    } else if (!seen.name.empty()) {
+      absl::StrAppend(&text, " (", seen.name, ")");
+    }
+    if (!seen.call.empty()) absl::StrAppend(&text, " from ", seen.call);
+    if (!seen.kernel.empty()) {
+      absl::StrAppend(&text, ", kernel ", seen.kernel);
+      const std::string owner = Owner(seen.kernel);
+      if (!owner.empty()) absl::StrAppend(&text, " (", owner, ")");
+    }
+    return text;
+  }
+
+  // "of libfoo.so" by the artifact's own report, "of cuBLAS" by its name, "of
+  // no file of the artifact"; empty where nothing is known.
+  std::string Owner(const std::string& kernel) const {
+    if (context_.report != nullptr) {
+      const v1::FileReport* file = FileOf(kernel);
+      if (file != nullptr) return absl::StrCat("of ", Printable(file->name()));
+    }
+    const KernelOwnerRow* row =
+        tables_ == nullptr ? nullptr : tables_->OwnerOfKernel(kernel);
+    if (row != nullptr) return absl::StrCat("of ", row->owner);
+    if (context_.report != nullptr && kernels_known_) {
+      return "of no file of the artifact";
+    }
+    return "";
+  }
+
+  const v1::FileReport* FileOf(const std::string& kernel) const {
+    kernels_known_ = context_.report->files_size() > 0;
+    for (const v1::FileReport& file : context_.report->files()) {
+      kernels_known_ = kernels_known_ && file.kernels_read();
+      for (const v1::Fatbin& fatbin : file.fatbins()) {
+        for (const v1::Image& image : fatbin.images()) {
+          for (const v1::Kernel& own : image.kernels()) {
+            if (own.name() == kernel) return &file;
+          }
+        }
+      }
+    }
+    return nullptr;
+  }
+
+  bool IsVendorKernel(const std::string& kernel) const {
+    if (kernel.empty() || tables_ == nullptr) return false;
+    if (context_.report != nullptr && FileOf(kernel) != nullptr) return false;
+    const KernelOwnerRow* row = tables_->OwnerOfKernel(kernel);
+    return row != nullptr && row->vendor;
+  }
+
+  // What to look at first, in the order an engineer would: for a failed native
+  // run the targets and the final link, for a failed PTX run the PTX and the
+  // driver's ceiling, else the error itself.
+  std::string NextCheck(const CudaErrorSeen& seen) const {
+    const uint32_t code = seen.code;
+    const bool no_image = code == 209 || code == 98 || code == 300;
+    const std::string predicted = FromPrediction(seen);
+    if (!predicted.empty()) return predicted;
+    const std::string which = seen.kernel.empty()
+                                  ? "twinpath inspect FILE"
+                                  : absl::StrCat("twinpath inspect --match '^",
+                                                 seen.kernel, "$' FILE");
+    if (observation_.path() == v1::PATH_NATIVE && (no_image || code == 223)) {
+      return absl::StrCat(
+          "look at the native targets of the final file first: ", which,
+          ", then the gencode flags and the device link");
+    }
+    if (observation_.path() == v1::PATH_PTX_JIT && no_image) {
+      return absl::StrCat(
+          "look for PTX in the final file and in the library that owns the "
+          "kernel: ",
+          which);
+    }
+    if (observation_.path() == v1::PATH_PTX_JIT && code == 222) {
+      return absl::StrCat(
+          "compare the PTX's ISA with the driver's ceiling: ", which,
+          " and twinpath doctor; then write the PTX with an older toolkit or "
+          "raise the driver");
+    }
+    if (observation_.path() == v1::PATH_PLAIN && no_image) {
+      if (IsSwitchSet(observation_, {"CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT"})) {
+        return "CUDA_FORCE_PTX_JIT is set in the run's environment: unset it";
+      }
+      return absl::StrCat("compare the file's targets with the GPU: ", which);
+    }
+    const ErrorRow* row =
+        tables_ == nullptr ? nullptr : tables_->FindError(code);
+    return row == nullptr ? "" : row->action;
+  }
+
+  // What the prediction for the path makes of the error.
+  std::string FromPrediction(const CudaErrorSeen& seen) const {
+    if (context_.prediction == nullptr || !IsImage(seen.code)) return "";
+    const v1::PathPrediction& prediction = *context_.prediction;
+    switch (prediction.outcome()) {
+      case v1::OUTCOME_FAILS:
+        for (const v1::Reason& reason : prediction.reasons()) {
+          if (reason.cuda_error() == 0 ||
+              !IsSameError(reason.cuda_error(), seen.code)) {
+            continue;
+          }
+          return absl::StrCat("as predicted (", reason.code(),
+                              "): ", FixOf(reason));
+        }
+        return "";
+      case v1::OUTCOME_NATIVE:
+      case v1::OUTCOME_JIT: {
+        const absl::string_view word =
+            prediction.outcome() == v1::OUTCOME_NATIVE ? "machine code"
+                                                       : "usable PTX";
+        if (IsVendorKernel(seen.kernel)) {
+          return absl::StrCat(
+              "the artifact's own files have ", word,
+              " for this GPU; the kernel is another library's: look at that "
+              "library and its version, not at the build");
+        }
+        return absl::StrCat(
+            word,
+            " for this GPU was predicted, so another image than those counted "
+            "was asked for: ",
+            seen.kernel.empty()
+                ? "run again with CUDA_LOG_FILE to learn the kernel"
+                : absl::StrCat("find who owns the kernel: twinpath inspect "
+                               "--match '^",
+                               seen.kernel, "$' FILES"),
+            "; then code made at run time, JIT switches in the environment, "
+            "and a library found outside the artifact");
+      }
+      default:
+        return "";
+    }
+  }
+
+  // A driver log with a failed launch beside exit code 0, or a program that
+  // says that it did without the GPU.
+  void FalseSuccess() {
+    for (auto it = errors_.rbegin(); it != errors_.rend(); ++it) {
+      if (!IsFailedLaunch(*it)) continue;
+      Add("TP308",
+          absl::StrCat("exit code 0, but the driver log holds ", Describe(*it)),
+          "check every CUDA call and launch: cudaGetLastError right behind it",
+          it->code);
+      break;
+    }
+    Cpu();
+  }
+
+  void Cpu() {
+    const Sign* sign = FirstMessage(MessageEffect::kCpu);
+    if (sign == nullptr) return;
+    Add("TP320", Shown(sign->line), sign->message->action);
+  }
+
+  // Whether the program could not be loaded: then nothing else is looked at.
+  bool Loader(const CudaErrorSeen* decisive) {
+    const int code = observation_.exit_code();
+    const bool exited = observation_.ending() == v1::ENDING_EXITED;
+    const Sign* sign = FirstMessage(MessageEffect::kLoader);
+    // 126 and 127 come from the loader or the shell before the program runs.
+    const bool before = exited && (code == 126 || code == 127);
+    if (sign != nullptr && (before || decisive == nullptr)) {
+      Add("TP312", Shown(sign->line), sign->message->action);
+      if (!sign->message->reason.empty() && sign->message->reason != "TP312") {
+        Add(sign->message->reason, sign->message->meaning);
+      }
+      return true;
+    }
+    if (before && errors_.empty()) {
+      Add("TP312",
+          code == 127 ? "exit code 127: a program or library was not found"
+                      : "exit code 126: the program could not be executed",
+          code == 127 ? "look at the program's path and its libraries: "
+                        "twinpath predict names those that are not found"
+                      : "look at the file's mode, its CPU architecture "
+                        "(twinpath inspect) and noexec of its file system");
+      return true;
+    }
+    return false;
+  }
+
+  // An Xid or a device error: whatever failed, failed on a faulty device.
+  void DeviceFault(const CudaErrorSeen* decisive) {
+    for (const Sign& sign : signs_) {
+      if (sign.kind != Sign::Kind::kXid) continue;
+      if (sign.xid->origin != XidOrigin::kHardware &&
+          sign.xid->origin != XidOrigin::kFabric &&
+          sign.xid->origin != XidOrigin::kDriver) {
+        continue;
+      }
+      Add("TP322", absl::StrCat("Xid ", sign.code, ": ", sign.xid->meaning),
+          sign.xid->action);
+      return;
+    }
+    if (decisive != nullptr &&
+        (decisive->code == 214 || decisive->code == 220)) {
+      Add("TP322", Describe(*decisive), NextCheck(*decisive), decisive->code);
+    }
+  }
+
+  // Memory that ran out, also where it looks like an error of code: a load that
+  // fails beside signs of it says nothing about the architecture
+  // (marin-community/marin#7421). Not where nothing was predicted to load.
+  void Memory(const CudaErrorSeen* decisive) {
+    if (decisive != nullptr && decisive->code == 2) {
+      Add("TP313", Describe(*decisive), NextCheck(*decisive), 2);
+      return;
+    }
+    const Sign* sign = MemorySign();
+    if (sign == nullptr || decisive == nullptr) return;
+    const bool load = decisive->code == 200 || decisive->code == 300 ||
+                      decisive->code == 1 || decisive->code == 999;
+    const bool predicted_to_load =
+        context_.prediction != nullptr &&
+        (context_.prediction->outcome() == v1::OUTCOME_NATIVE ||
+         context_.prediction->outcome() == v1::OUTCOME_JIT);
+    if (!load && !(IsImage(decisive->code) && predicted_to_load)) return;
+    Add("TP313",
+        absl::StrCat("a load failed beside signs of exhausted memory (",
+                     Shown(sign->line), "): do not blame the architecture"),
+        "run again with more free device memory; the error goes away if it "
+        "was that");
+  }
+
+  const Sign* MemorySign() const {
+    for (const Sign& sign : signs_) {
+      if (sign.kind == Sign::Kind::kMessage &&
+          sign.effect == MessageEffect::kMemory) {
+        return &sign;
+      }
+      if (sign.kind == Sign::Kind::kError && sign.code == 2) return &sign;
+      if (sign.kind == Sign::Kind::kStatus && sign.status->kind == "memory") {
+        return &sign;
+      }
+    }
+    return nullptr;
+  }
+
+  void CudaError(const CudaErrorSeen& seen) {
+    if (HasError(seen.code)) return;
+    Add("TP311", Describe(seen), NextCheck(seen), seen.code);
+    if (observation_.path() == v1::PATH_PTX_JIT && IsImage(seen.code) &&
+        IsVendorKernel(seen.kernel)) {
+      Add("TP222",
+          absl::StrCat("the failing kernel is ", Owner(seen.kernel),
+                       ", which carries no PTX for this GPU; the artifact is "
+                       "not at fault"),
+          "judge the artifact's own PTX by image loading");
+    }
+  }
+
+  bool HasError(uint32_t code) const {
+    for (const v1::Reason& reason : reasons_) {
+      if (reason.cuda_error() == code) return true;
+    }
+    return false;
+  }
+
+  void Compiler(const CudaErrorSeen* decisive) {
+    const Sign* sign = FirstMessage(MessageEffect::kCompiler);
+    if (sign == nullptr) return;
+    const std::string& reason = sign->message->reason;
+    // A driver's own compiler: its error says the same.
+    if (decisive != nullptr && decisive->code == sign->message->error) return;
+    Add("TP324", Shown(sign->line), sign->message->action);
+    if (!reason.empty() && reason != "TP324") {
+      Add(reason, sign->message->meaning);
+    }
+  }
+
+  // Messages that say why, where no CUDA error does.
+  void Causes(const CudaErrorSeen* decisive) {
+    if (decisive != nullptr) return;
+    const Sign* sign = FirstMessage(MessageEffect::kCause);
+    if (sign == nullptr) return;
+    const std::string& reason = sign->message->reason;
+    Add(reason.empty() ? "TP302" : reason, Shown(sign->line),
+        sign->message->action);
+  }
+
+  void Status(const CudaErrorSeen* decisive) {
+    const Sign* found = nullptr;
+    for (const Sign& sign : signs_) {
+      if (sign.kind == Sign::Kind::kStatus && found == nullptr) found = &sign;
+    }
+    if (found == nullptr) return;
+    const StatusRow& status = *found->status;
+    if (status.kind == "memory") {
+      if (!HasCode("TP313")) Add("TP313", Shown(found->line), status.action);
+      return;
+    }
+    Add("TP326",
+        absl::StrCat(status.name, " (", status.library, " status ", status.code,
+                     "): ", status.meaning),
+        status.action);
+    const bool forced =
+        observation_.path() == v1::PATH_PTX_JIT ||
+        IsSwitchSet(observation_, {"CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT"});
+    if (status.kind == "internal" && forced && decisive == nullptr) {
+      Add("TP222",
+          absl::StrCat(status.library,
+                       " failed under forced JIT; the artifact is not at "
+                       "fault unless its own kernels fail as well"),
+          "judge the artifact's own PTX by image loading");
+    }
+  }
+
+  void Gate(const CudaErrorSeen* decisive) {
+    const Sign* sign = FirstMessage(MessageEffect::kGate);
+    if (sign == nullptr || decisive != nullptr) return;
+    Add("TP321", Shown(sign->line), sign->message->action);
+  }
+
+  void Ended() {
+    switch (observation_.ending()) {
+      case v1::ENDING_TIMED_OUT:
+        if (absl::StartsWith(observation_.problem(), "hung")) {
+          Add("TP317", Problem());
+        } else if (observation_.path() == v1::PATH_PTX_JIT) {
+          Add("TP310", Problem());
+        } else {
+          Add("TP304", Problem());
+        }
+        return;
+      case v1::ENDING_SIGNALED: {
+        const int signal = observation_.signal();
+        const Sign* memory = MemorySign();
+        if (memory != nullptr && !HasCode("TP313")) {
+          Add("TP313", Shown(memory->line));
+        }
+        if (signal == 4 && reasons_.empty()) {
+          Add("TP323",
+              "SIGILL (4): the CPU met an instruction it does not "
+              "have");
+        }
+        const absl::string_view meaning = SignalMeaning(signal);
+        Add("TP305",
+            absl::StrCat(SignalName(signal), " (", signal, ")",
+                         meaning.empty() ? "" : ": ", meaning),
+            SignalFix(signal));
+        return;
+      }
+      default:
+        break;
+    }
+    const int code = observation_.exit_code();
+    const Sign* memory = MemorySign();
+    if (reasons_.empty() && memory != nullptr) {
+      Add("TP313", Shown(memory->line));
+    }
+    // A shell's way of saying that a signal ended a program.
+    const bool by_signal = code > 128 && code <= 128 + 64;
+    const absl::string_view meaning = SignalMeaning(code - 128);
+    if (by_signal && code == 132 && reasons_.empty()) {
+      Add("TP323",
+          "exit code 132 is SIGILL (4) of a program that a shell "
+          "started");
+    }
+    Add("TP302",
+        by_signal ? absl::StrCat("exit code ", code, ": ",
+                                 SignalName(code - 128), " (", code - 128,
+                                 ") of a program that a shell started",
+                                 meaning.empty() ? "" : ": ", meaning)
+                  : absl::StrCat("exit code ", code),
+        by_signal ? SignalFix(code - 128) : absl::string_view());
+  }
+
   const v1::Observation& observation_;
   const Tables* tables_;
+  const DiagnosisContext context_;
+  // Of the driver log, or else of the output.
   std::vector<CudaErrorSeen> errors_;
+  std::vector<CudaErrorSeen> output_errors_;
+  // Numbers of the output.
+  std::set<uint32_t> said_;
+  std::vector<Sign> signs_;
+  mutable bool kernels_known_ = false;
   std::vector<v1::Reason> reasons_;
 };
 
@@ -298,19 +633,23 @@ std::vector<CudaErrorSeen> ErrorsInDriverLog(absl::string_view log) {
   static const auto& record =
       *new RE2(R"(Kernel \(([^)\s]+)\) cannot be found|)"
                R"(Returning (\d{1,4}) \(([A-Za-z0-9_]+)\) from (\w+))");
+  constexpr size_t kMaxKernel = 4096;
   std::vector<CudaErrorSeen> errors;
   std::string kernel;
-  re2::StringPiece rest = Piece(log);
+  re2::StringPiece rest(log.data(), log.size());
   std::string name;
   std::string code;
   CudaErrorSeen seen;
   while (RE2::FindAndConsume(&rest, record, &name, &code, &seen.name,
                              &seen.call)) {
     if (code.empty()) {
-      kernel = Printable(absl::string_view(name).substr(0, kMaxLine));
+      kernel = Printable(absl::string_view(name).substr(0, kMaxKernel));
       continue;
     }
-    if (!absl::SimpleAtoi(code, &seen.code) || IsHarmless(seen)) continue;
+    if (!absl::SimpleAtoi(code, &seen.code) ||
+        IsHarmlessLine(seen.code, seen.call)) {
+      continue;
+    }
     seen.kernel = std::exchange(kernel, "");
     errors.push_back(seen);
     // The last ones count.
@@ -321,37 +660,17 @@ std::vector<CudaErrorSeen> ErrorsInDriverLog(absl::string_view log) {
 
 std::vector<CudaErrorSeen> ErrorsInOutput(absl::string_view output,
                                           const Tables& tables) {
-  static const auto& named =
-      *new RE2(R"(\b(cudaError[A-Z]\w+|CUDA_ERROR_[A-Z0-9_]+)\b)");
-  static const auto& numbered = *new RE2(
-      R"((?i)\b(?:cuda(?:\s+runtime|\s+driver)?\s+)?error(?:\s+code)?[\s:=(#]+(\d{1,3})\b)");
   std::vector<CudaErrorSeen> errors;
-  for (absl::string_view line : absl::StrSplit(output, '\n')) {
-    line = line.substr(0, kMaxLine);
-    const ErrorRow* found = nullptr;
-    std::string matched;
-    if (RE2::PartialMatch(Piece(line), named, &matched)) {
-      found = tables.FindErrorByName(matched);
-    }
-    // Longest text first: "file not found" must not hide a longer one.
-    for (const ErrorRow& row : tables.errors()) {
-      if (found != nullptr && found->text.size() >= row.text.size()) continue;
-      if (matched.empty() && row.text.size() >= 9 &&
-          absl::StrContains(line, row.text)) {
-        found = &row;
-      }
-    }
-    uint32_t number = 0;
-    if (found == nullptr && RE2::PartialMatch(Piece(line), numbered, &number)) {
-      const bool speaks_of_cuda =
-          absl::StrContains(absl::AsciiStrToLower(line), "cuda");
-      if (speaks_of_cuda) found = tables.FindError(number);
-    }
-    if (found == nullptr) continue;
+  for (const Sign& sign : SignsOf(output, tables)) {
+    if (sign.kind != Sign::Kind::kError) continue;
     CudaErrorSeen seen;
-    seen.code = found->code;
-    seen.name = found->runtime_name;
-    if (IsHarmless(seen)) continue;
+    seen.code = sign.code;
+    if (sign.error != nullptr) {
+      seen.name = sign.error->runtime_name.empty() ? sign.error->driver_name
+                                                   : sign.error->runtime_name;
+    }
+    seen.call = sign.call;
+    seen.kernel = sign.kernel;
     errors.push_back(std::move(seen));
     if (errors.size() > kMaxErrors) errors.erase(errors.begin());
   }
@@ -360,19 +679,25 @@ std::vector<CudaErrorSeen> ErrorsInOutput(absl::string_view output,
 
 const CudaErrorSeen* DecisiveError(const std::vector<CudaErrorSeen>& errors) {
   for (auto it = errors.rbegin(); it != errors.rend(); ++it) {
-    if (IsDecisive(it->code)) return &*it;
+    if (IsDecisiveError(it->code)) return &*it;
+  }
+  // After a kernel has died every call returns the same.
+  for (const CudaErrorSeen& seen : errors) {
+    if (IsExecution(seen.code)) return &seen;
   }
   return errors.empty() ? nullptr : &errors.back();
 }
 
 std::vector<v1::Reason> Diagnose(const v1::Observation& observation,
-                                 const Tables& tables) {
-  return Diagnosis(observation, &tables).Run();
+                                 const Tables& tables,
+                                 const DiagnosisContext& context) {
+  return Diagnosis(observation, &tables, context).Run();
 }
 
-std::vector<v1::Reason> Diagnose(const v1::Observation& observation) {
+std::vector<v1::Reason> Diagnose(const v1::Observation& observation,
+                                 const DiagnosisContext& context) {
   const absl::StatusOr<const Tables*> tables = Tables::Default();
-  return Diagnosis(observation, tables.ok() ? *tables : nullptr).Run();
+  return Diagnosis(observation, tables.ok() ? *tables : nullptr, context).Run();
 }
 
 }  // namespace twinpath::compat

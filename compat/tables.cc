@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/reason.h"
 #include "base/status.h"
 #include "base/yaml_document.h"
 #include "compat/target.h"
@@ -25,6 +28,7 @@ constexpr uint64_t kMaxTableBytes = 4 << 20;
 constexpr int64_t kMaxNumber = 9999;
 
 uint32_t ReadNumber(YamlReader reader) {
+  if (!reader.present()) return 0;
   return static_cast<uint32_t>(reader.Int(0, kMaxNumber));
 }
 
@@ -64,7 +68,77 @@ uint32_t ReadCapability(YamlReader reader) {
   return cc.major * 10 + cc.minor;
 }
 
+// Words of the tables and what they stand for.
+template <typename T>
+using Words = std::vector<std::pair<absl::string_view, T>>;
+
+const Words<MessageEffect>& kEffects =
+    *new Words<MessageEffect>{{"cause", MessageEffect::kCause},
+                              {"loader", MessageEffect::kLoader},
+                              {"compiler", MessageEffect::kCompiler},
+                              {"gate", MessageEffect::kGate},
+                              {"cpu", MessageEffect::kCpu},
+                              {"memory", MessageEffect::kMemory},
+                              {"hint", MessageEffect::kHint},
+                              {"harmless", MessageEffect::kHarmless}};
+const Words<MessageJudge>& kJudges = *new Words<MessageJudge>{
+    {"range", MessageJudge::kRange}, {"list", MessageJudge::kList}};
+const Words<XidOrigin>& kOrigins =
+    *new Words<XidOrigin>{{"application", XidOrigin::kApplication},
+                          {"hardware", XidOrigin::kHardware},
+                          {"fabric", XidOrigin::kFabric},
+                          {"driver", XidOrigin::kDriver},
+                          {"either", XidOrigin::kEither},
+                          {"information", XidOrigin::kInformation}};
+
+template <typename T>
+T ReadWord(YamlReader reader, const Words<T>& words) {
+  std::vector<absl::string_view> choices;
+  for (const auto& [word, value] : words) choices.push_back(word);
+  const std::string chosen = reader.Choice(choices);
+  for (const auto& [word, value] : words) {
+    if (word == chosen) return value;
+  }
+  return words.front().second;
+}
+
+template <typename T>
+absl::string_view WordOf(T value, const Words<T>& words) {
+  for (const auto& [word, known] : words) {
+    if (known == value) return word;
+  }
+  return words.front().first;
+}
+
+std::string ReadReason(YamlReader reader) {
+  if (!reader.present()) return "";
+  std::string code = reader.String();
+  if (FindReason(code) == nullptr) {
+    reader.Error(absl::StrCat("\"", code, "\" is no reason code"));
+  }
+  return code;
+}
+
+constexpr size_t kShortestText = 8;
+
+// The longest fixed part of a text with stars.
+absl::string_view LongestPart(absl::string_view text) {
+  absl::string_view longest;
+  for (const absl::string_view part : absl::StrSplit(text, '*')) {
+    if (part.size() > longest.size()) longest = part;
+  }
+  return longest;
+}
+
 }  // namespace
+
+absl::string_view EffectName(MessageEffect effect) {
+  return WordOf(effect, kEffects);
+}
+
+absl::string_view OriginName(XidOrigin origin) {
+  return WordOf(origin, kOrigins);
+}
 
 std::string TwoPart::ToString() const {
   return absl::StrCat(major, ".", minor);
@@ -110,6 +184,8 @@ class TablesLoader {
         LoadFile(dir, "toolkits.yaml", &TablesLoader::Toolkits));
     TWINPATH_RETURN_IF_ERROR(
         LoadFile(dir, "errors.yaml", &TablesLoader::Errors));
+    TWINPATH_RETURN_IF_ERROR(
+        LoadFile(dir, "messages.yaml", &TablesLoader::Messages));
     tables_.version_ = digest_.Finish().Hex().substr(0, 12);
     return std::move(tables_);
   }
@@ -127,8 +203,9 @@ class TablesLoader {
     YamlReader root = document.root();
     sources_.clear();
     for (auto& [key, value] : root.Required("sources").Mapping()) {
-      ReadNonEmpty(value);
-      sources_.insert(key);
+      const std::string text = ReadNonEmpty(value);
+      sources_[key] = tables_.sources_.size();
+      tables_.sources_.push_back({std::string(name), key, text, 0});
     }
     (this->*read)(root);
     root.RejectUnknownKeys();
@@ -142,9 +219,12 @@ class TablesLoader {
     const std::vector<std::string> names = sources.StringSequence();
     if (names.empty()) sources.Error("a row needs at least one source");
     for (const std::string& name : names) {
-      if (sources_.count(name) == 0) {
+      const auto it = sources_.find(name);
+      if (it == sources_.end()) {
         sources.Error(absl::StrCat("source \"", name,
                                    "\" is not declared under sources"));
+      } else {
+        ++tables_.sources_[it->second].rows;
       }
     }
     row.Optional("note").String();
@@ -266,41 +346,114 @@ class TablesLoader {
   }
 
   void Errors(YamlReader& root) {
+    std::set<uint32_t> seen;
     for (YamlReader row : root.Required("errors").Sequence()) {
       ErrorRow error;
-      error.code = ReadNumber(row.Required("code"));
-      error.runtime_name = ReadNonEmpty(row.Required("runtime"));
+      YamlReader code = row.Required("code");
+      error.code = ReadNumber(code);
+      if (!seen.insert(error.code).second) {
+        code.Error("this error stands in the table twice");
+      }
+      error.runtime_name = row.Optional("runtime").String();
       error.driver_name = row.Optional("driver").String();
-      error.text = ReadNonEmpty(row.Required("text"));
+      error.text = row.Optional("text").String();
+      if (error.runtime_name.empty() && error.driver_name.empty()) {
+        row.Error("an error has a runtime name or a driver name");
+      }
+      YamlReader generic = row.Optional("generic");
+      error.generic = generic.present() && generic.Bool();
       error.phase = ReadNonEmpty(row.Required("phase"));
       error.process_must_restart = row.Required("process_must_restart").Bool();
       error.cause = ReadNonEmpty(row.Required("cause"));
       error.action = ReadNonEmpty(row.Required("action"));
+      error.reason = ReadReason(row.Optional("reason"));
       Sources(row);
       row.RejectUnknownKeys();
       tables_.errors_.push_back(std::move(error));
     }
-    for (YamlReader row : root.Required("messages").Sequence()) {
-      MessageRow message;
-      message.tool = ReadNonEmpty(row.Required("tool"));
-      message.text = ReadNonEmpty(row.Required("text"));
-      message.meaning = ReadNonEmpty(row.Required("meaning"));
-      Sources(row);
-      row.RejectUnknownKeys();
-      tables_.messages_.push_back(std::move(message));
-    }
+    Statuses(root);
+    std::set<uint32_t> seen_xids;
     for (YamlReader row : root.Required("xids").Sequence()) {
       XidRow xid;
-      xid.xid = ReadNumber(row.Required("xid"));
+      YamlReader number = row.Required("xid");
+      xid.xid = ReadNumber(number);
+      if (!seen_xids.insert(xid.xid).second) {
+        number.Error("this Xid stands in the table twice");
+      }
+      xid.origin = ReadWord(row.Required("origin"), kOrigins);
       xid.meaning = ReadNonEmpty(row.Required("meaning"));
+      xid.action = ReadNonEmpty(row.Required("action"));
       Sources(row);
       row.RejectUnknownKeys();
       tables_.xids_.push_back(std::move(xid));
     }
   }
 
+  void Statuses(YamlReader& root) {
+    std::map<std::string, StatusRow> kinds;
+    for (YamlReader row : root.Required("status_kinds").Sequence()) {
+      StatusRow kind;
+      kind.kind = ReadNonEmpty(row.Required("kind"));
+      kind.meaning = ReadNonEmpty(row.Required("meaning"));
+      kind.action = ReadNonEmpty(row.Required("action"));
+      kind.reason = ReadReason(row.Optional("reason"));
+      row.RejectUnknownKeys();
+      kinds[kind.kind] = std::move(kind);
+    }
+    for (YamlReader row : root.Required("statuses").Sequence()) {
+      YamlReader kind = row.Required("kind");
+      const std::string name = kind.String();
+      const auto it = kinds.find(name);
+      StatusRow status;
+      if (it != kinds.end()) {
+        status = it->second;
+      } else if (kind.present()) {
+        kind.Error(absl::StrCat("\"", name, "\" is not under status_kinds"));
+      }
+      status.library = ReadNonEmpty(row.Required("library"));
+      status.code = ReadNumber(row.Required("code"));
+      status.name = ReadNonEmpty(row.Required("name"));
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.statuses_.push_back(std::move(status));
+    }
+  }
+
+  void Messages(YamlReader& root) {
+    for (YamlReader row : root.Required("messages").Sequence()) {
+      MessageRow message;
+      message.tool = ReadNonEmpty(row.Required("tool"));
+      YamlReader text = row.Required("text");
+      message.text = ReadNonEmpty(text);
+      // A short text would be found everywhere.
+      if (text.present() && LongestPart(message.text).size() < kShortestText) {
+        text.Error("needs a part of at least 8 characters between the stars");
+      }
+      message.effect = ReadWord(row.Required("effect"), kEffects);
+      YamlReader judge = row.Optional("judge");
+      if (judge.present()) message.judge = ReadWord(judge, kJudges);
+      message.reason = ReadReason(row.Optional("reason"));
+      message.error = ReadNumber(row.Optional("error"));
+      message.meaning = ReadNonEmpty(row.Required("meaning"));
+      message.action = ReadNonEmpty(row.Required("action"));
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.messages_.push_back(std::move(message));
+    }
+    for (YamlReader row : root.Required("kernels").Sequence()) {
+      KernelOwnerRow owner;
+      owner.starts = ReadNonEmpty(row.Required("starts"));
+      owner.owner = ReadNonEmpty(row.Required("owner"));
+      owner.vendor = row.Required("vendor").Bool();
+      Sources(row);
+      row.RejectUnknownKeys();
+      tables_.kernel_owners_.push_back(std::move(owner));
+    }
+  }
+
   Tables tables_;
-  std::set<std::string> sources_;
+  // Place in tables_.sources_ of the keys of the file being read.
+  std::map<std::string, size_t> sources_;
   Sha256Stream digest_;
 };
 
@@ -375,6 +528,35 @@ const ErrorRow* Tables::FindErrorByName(absl::string_view name) const {
   if (name.empty()) return nullptr;
   for (const ErrorRow& row : errors_) {
     if (row.runtime_name == name || row.driver_name == name) return &row;
+  }
+  return nullptr;
+}
+
+const StatusRow* Tables::FindStatus(absl::string_view library,
+                                    uint32_t code) const {
+  for (const StatusRow& row : statuses_) {
+    if (row.code == code && row.library == library) return &row;
+  }
+  return nullptr;
+}
+
+const StatusRow* Tables::FindStatusByName(absl::string_view name) const {
+  for (const StatusRow& row : statuses_) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+const XidRow* Tables::FindXid(uint32_t xid) const {
+  for (const XidRow& row : xids_) {
+    if (row.xid == xid) return &row;
+  }
+  return nullptr;
+}
+
+const KernelOwnerRow* Tables::OwnerOfKernel(absl::string_view mangled) const {
+  for (const KernelOwnerRow& row : kernel_owners_) {
+    if (absl::StartsWith(mangled, row.starts)) return &row;
   }
   return nullptr;
 }

@@ -99,34 +99,122 @@ struct ToolkitRow {
 
 struct ErrorRow {
   uint32_t code = 0;
-  // "cudaErrorNoKernelImageForDevice".
+  // "cudaErrorNoKernelImageForDevice"; empty where only the driver has it.
   std::string runtime_name;
   // "CUDA_ERROR_NO_BINARY_FOR_GPU"; empty where the driver has none.
   std::string driver_name;
-  // What cudaGetErrorString says.
+  // What cudaGetErrorString says; empty where the runtime does not have it.
   std::string text;
+  // Whether `text` is too common to count in a line that is not about CUDA.
+  bool generic = false;
   // "init", "load", "launch", "run", "call", "context", "any", or two of them.
   std::string phase;
   bool process_must_restart = false;
   std::string cause;
   std::string action;
+  // Reason code it leads to; empty: TP311.
+  std::string reason;
 };
 
-// A message of a compiler or framework, and what it means.
+// What a message is worth.
+enum class MessageEffect {
+  // Says why a run failed.
+  kCause,
+  // The program or a library could not be loaded.
+  kLoader,
+  // A compiler refused the code.
+  kCompiler,
+  // The program's own check refused the GPU.
+  kGate,
+  // The program goes on without the GPU.
+  kCpu,
+  // Memory ran out: nothing about compatibility.
+  kMemory,
+  // Points somewhere, is no cause by itself.
+  kHint,
+  // To be ignored.
+  kHarmless,
+};
+absl::string_view EffectName(MessageEffect effect);
+
+// How the numbers in a message decide what it is worth.
+enum class MessageJudge {
+  kNone,
+  // "(8.0) - (12.0)" beside the GPU's capability.
+  kRange,
+  // "sm_80 sm_90" beside the GPU's target.
+  kList,
+};
+
+// A message of a compiler, framework, loader or driver, and what it means.
 struct MessageRow {
   std::string tool;
+  // '*' stands for particulars.
   std::string text;
+  MessageEffect effect = MessageEffect::kHint;
+  MessageJudge judge = MessageJudge::kNone;
+  // Reason code it leads to; empty: none.
+  std::string reason;
+  // CUDA error it stands for; 0: none.
+  uint32_t error = 0;
   std::string meaning;
+  std::string action;
 };
+
+// A status value of a library: cuBLAS, cuFFT, NVML and others.
+struct StatusRow {
+  std::string library;
+  uint32_t code = 0;
+  // "CUBLAS_STATUS_INTERNAL_ERROR".
+  std::string name;
+  // "internal", "arch", "memory", ...
+  std::string kind;
+  std::string meaning;
+  std::string action;
+  // Reason code it leads to; empty: none.
+  std::string reason;
+};
+
+// Whose fault an Xid is as a rule.
+enum class XidOrigin {
+  kApplication,
+  kHardware,
+  kFabric,
+  kDriver,
+  kEither,
+  kInformation,
+};
+absl::string_view OriginName(XidOrigin origin);
 
 struct XidRow {
   uint32_t xid = 0;
+  XidOrigin origin = XidOrigin::kEither;
   std::string meaning;
+  std::string action;
+};
+
+// Whose kernel it is, by the start of its mangled name.
+struct KernelOwnerRow {
+  std::string starts;
+  // "cuBLAS".
+  std::string owner;
+  // A library that ships as a binary: the artifact is not at fault for it.
+  bool vendor = false;
+};
+
+// What a file declares as a source.
+struct TableSource {
+  std::string file;
+  std::string key;
+  std::string text;
+  // Rows that cite it.
+  uint32_t rows = 0;
 };
 
 class Tables {
  public:
-  // Loads gpus.yaml, drivers.yaml, toolkits.yaml, errors.yaml from `dir`.
+  // Loads gpus.yaml, drivers.yaml, toolkits.yaml, errors.yaml, messages.yaml
+  // from `dir`.
   // INVALID_ARGUMENT lists every mistake of a file.
   static absl::StatusOr<Tables> Load(const std::string& dir);
   // Loads once, from TWINPATH_TABLES or the installed folder. The pointer lives
@@ -138,7 +226,12 @@ class Tables {
   const std::vector<ToolkitRow>& toolkits() const { return toolkits_; }
   const std::vector<ErrorRow>& errors() const { return errors_; }
   const std::vector<MessageRow>& messages() const { return messages_; }
+  const std::vector<StatusRow>& statuses() const { return statuses_; }
   const std::vector<XidRow>& xids() const { return xids_; }
+  const std::vector<KernelOwnerRow>& kernel_owners() const {
+    return kernel_owners_;
+  }
+  const std::vector<TableSource>& sources() const { return sources_; }
 
   // Row of a compute capability or target number; nullptr: not known.
   const GpuRow* FindGpu(uint32_t number) const;
@@ -156,6 +249,14 @@ class Tables {
   // Row of a CUDA error code; nullptr: not known.
   const ErrorRow* FindError(uint32_t code) const;
   const ErrorRow* FindErrorByName(absl::string_view name) const;
+  // Row of a library's status; nullptr: not known. The library's name is in
+  // small letters: "cublas".
+  const StatusRow* FindStatus(absl::string_view library, uint32_t code) const;
+  const StatusRow* FindStatusByName(absl::string_view name) const;
+  // Row of an Xid; nullptr: not known.
+  const XidRow* FindXid(uint32_t xid) const;
+  // Whose kernel it is; nullptr: not known.
+  const KernelOwnerRow* OwnerOfKernel(absl::string_view mangled) const;
 
   // First CUDA driver version that reads zstd images.
   TwoPart zstd_first_cuda() const { return zstd_first_cuda_; }
@@ -172,7 +273,10 @@ class Tables {
   std::vector<ToolkitRow> toolkits_;
   std::vector<ErrorRow> errors_;
   std::vector<MessageRow> messages_;
+  std::vector<StatusRow> statuses_;
   std::vector<XidRow> xids_;
+  std::vector<KernelOwnerRow> kernel_owners_;
+  std::vector<TableSource> sources_;
   std::map<uint32_t, std::string> minimum_drivers_;
   TwoPart zstd_first_cuda_;
   std::string zstd_first_driver_;

@@ -41,6 +41,7 @@ TEST(Reasons, TheHundredIsTheGroup) {
         EXPECT_EQ(hundred, '1') << row.code;
         break;
       case ReasonGroup::kArtifact:
+      case ReasonGroup::kPrediction:
         EXPECT_EQ(hundred, '2') << row.code;
         break;
       case ReasonGroup::kRun:
@@ -82,6 +83,7 @@ TEST(ReasonNames, AreTheWordsOfReports) {
   EXPECT_EQ(SeverityName(ReasonSeverity::kError), "error");
   EXPECT_EQ(GroupName(ReasonGroup::kHost), "host");
   EXPECT_EQ(GroupName(ReasonGroup::kArtifact), "artifact");
+  EXPECT_EQ(GroupName(ReasonGroup::kPrediction), "prediction");
   EXPECT_EQ(GroupName(ReasonGroup::kRun), "run");
   EXPECT_EQ(GroupName(ReasonGroup::kFleet), "fleet");
   EXPECT_EQ(GroupName(ReasonGroup::kEvidence), "evidence");

@@ -28,7 +28,8 @@ absl::StatusOr<Tables> LoadChanged(const std::string& file,
   auto dir = TempDirectory::Make();
   EXPECT_TRUE(dir.ok());
   for (const char* name :
-       {"gpus.yaml", "drivers.yaml", "toolkits.yaml", "errors.yaml"}) {
+       {"gpus.yaml", "drivers.yaml", "toolkits.yaml", "errors.yaml",
+        "messages.yaml"}) {
     auto text = ReadFile(JoinPath(SourceTables(), name), 1 << 20);
     EXPECT_TRUE(text.ok());
     if (file == name) {
