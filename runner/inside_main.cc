@@ -1,15 +1,19 @@
-// twinpath-inside: process 1 of a sandboxed run. It starts the program with
-// exactly the variables it was given and limits of its own, waits for it, and
-// says how it ended: bwrap's exit code alone cannot tell exit 139 from signal
-// 11, nor a program that could not be started from one that failed. When it
-// exits the kernel ends every process left in the sandbox, daemons included.
+// twinpath-inside: the parent of the program under test: process 1 of
+// bubblewrap's sandbox, or a process of the systemd run unit. It starts the
+// program, confined (confine.h), with exactly the variables it was given, waits
+// for it, and says how it ended: bwrap's exit code alone cannot tell exit 139
+// from signal 11, nor a program that could not be started from one that failed.
+// As process 1 its end is the end of every process left in the sandbox, daemons
+// included.
 //
-//   twinpath-inside PROGRAM [ARGUMENT...]
+//   twinpath-inside [--writable FOLDER]... [--guard PID] -- PROGRAM
+//   [ARGUMENT]...
 //
-// Descriptor 3: the report, lines "up", then "exit N", "signal N" or
-// "start ERRNO". Descriptor 4: the variables, "NAME=value", each behind a zero
-// byte's end. It links nothing but the C library, since it must run inside any
-// root file system.
+// --writable: see ConfineOptions. --guard: the process that watches; it and
+// this one are guarded. Descriptor 3: the report, lines "up", then "exit N",
+// "signal N", "start ERRNO" or "confine ERRNO". Descriptor 4: the variables,
+// "NAME=value", each behind a zero byte's end. It links nothing but the C
+// library, since it must run inside any root file system.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,20 +22,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runner/confine.h"
+
 namespace {
+
+using twinpath::runner::Confine;
+using twinpath::runner::Confined;
+using twinpath::runner::ConfineOptions;
+using twinpath::runner::kMaxGuarded;
+using twinpath::runner::kMaxWritable;
 
 constexpr int kReport = 3;
 constexpr int kEnvironment = 4;
 constexpr int kBadUse = 125;
-// Bounds of a single run; generous for GPU programs with many host threads.
-constexpr rlim_t kMaxTasks = 4096;
-constexpr rlim_t kMaxOpenFiles = 65536;
-constexpr rlim_t kMaxFileBytes = rlim_t{64} << 30;
+
+// What the child tells when it could not become the program.
+struct Failure {
+  bool confine;
+  int error;
+};
 
 void Report(const char* word, int number) {
   char line[64];
@@ -75,42 +88,73 @@ char** ReadEnvironment() {
 }
 // NOLINTEND(clang-analyzer-unix.Malloc)
 
-void Lower(__rlimit_resource_t resource, rlim_t value) {
-  struct rlimit limit;
-  if (getrlimit(resource, &limit) != 0) return;
-  if (limit.rlim_max > value) limit.rlim_max = value;
-  if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = limit.rlim_max;
-  setrlimit(resource, &limit);
-}
-
-[[noreturn]] void Start(char** arguments, char** environment, int failure) {
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  Lower(RLIMIT_CORE, 0);
-  Lower(RLIMIT_NPROC, kMaxTasks);
-  Lower(RLIMIT_NOFILE, kMaxOpenFiles);
-  Lower(RLIMIT_FSIZE, kMaxFileBytes);
-  execve(arguments[0], arguments, environment);
-  const int error = errno;
-  const ssize_t ignored = write(failure, &error, sizeof(error));
+[[noreturn]] void Fail(int pipe, Failure failure) {
+  const ssize_t ignored = write(pipe, &failure, sizeof(failure));
   static_cast<void>(ignored);
   _exit(127);
+}
+
+// When memory is short the kernel is to take the program, not who reports.
+void PreferForKilling() {
+  const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  const ssize_t ignored = write(fd, "1000", 4);
+  static_cast<void>(ignored);
+  close(fd);
+}
+
+[[noreturn]] void Start(char** arguments, char** environment,
+                        const ConfineOptions& options, int pipe) {
+  // A signal to its own group ends the program and what it started, not us.
+  setpgid(0, 0);
+  PreferForKilling();
+  Confined confined;
+  if (const int error = Confine(options, &confined); error != 0) {
+    Fail(pipe, {true, error});
+  }
+  execve(arguments[0], arguments, environment);
+  Fail(pipe, {false, errno});
+}
+
+// Reads the options; returns the index of the program, or 0.
+int ReadOptions(int argc, char** argv, ConfineOptions* options) {
+  int at = 1;
+  for (; at + 1 < argc; at += 2) {
+    if (strcmp(argv[at], "--") == 0) return at + 1;
+    if (strcmp(argv[at], "--writable") == 0) {
+      if (options->writable_count == kMaxWritable) return 0;
+      options->writable[options->writable_count++] = argv[at + 1];
+    } else if (strcmp(argv[at], "--guard") == 0) {
+      const long pid = strtol(argv[at + 1], nullptr, 10);
+      if (pid <= 1 || options->guarded_count + 2 > kMaxGuarded) return 0;
+      options->guarded[options->guarded_count++] = static_cast<pid_t>(pid);
+      options->guarded[options->guarded_count++] = getpid();
+    } else {
+      return 0;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
+  ConfineOptions options;
+  const int program = ReadOptions(argc, argv, &options);
+  if (program == 0) {
     fprintf(stderr,
             "twinpath-inside is started by twinpath-run, not by hand\n");
     return kBadUse;
   }
   // The program may look at its parent neither by ptrace nor by /proc.
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  // Where it is not process 1, daemons of the program still come to it.
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   char** environment = ReadEnvironment();
-  int failure[2];
+  int pipe[2];
   if (environment == nullptr || fcntl(kReport, F_SETFD, FD_CLOEXEC) != 0 ||
       fcntl(kEnvironment, F_SETFD, FD_CLOEXEC) != 0 ||
-      pipe2(failure, O_CLOEXEC) != 0) {
+      pipe2(pipe, O_CLOEXEC) != 0) {
     // NOLINTNEXTLINE(clang-analyzer-unix.Malloc)
     fprintf(stderr, "twinpath-inside: error: descriptors: %s\n",
             strerror(errno));
@@ -122,14 +166,14 @@ int main(int argc, char** argv) {
     Report("start", errno);
     return kBadUse;
   }
-  if (child == 0) Start(argv + 1, environment, failure[1]);
-  close(failure[1]);
-  int error = 0;
+  if (child == 0) Start(argv + program, environment, options, pipe[1]);
+  close(pipe[1]);
+  Failure failure = {};
   ssize_t got;
   do {
-    got = read(failure[0], &error, sizeof(error));
+    got = read(pipe[0], &failure, sizeof(failure));
   } while (got < 0 && errno == EINTR);
-  const bool started = got != sizeof(error);
+  const bool started = got != sizeof(failure);
 
   int status = 0;
   while (true) {
@@ -139,7 +183,7 @@ int main(int argc, char** argv) {
     if (ended < 0 && errno != EINTR) return kBadUse;
   }
   if (!started) {
-    Report("start", error);
+    Report(failure.confine ? "confine" : "start", failure.error);
     return 127;
   }
   if (WIFSIGNALED(status)) {

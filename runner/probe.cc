@@ -6,6 +6,7 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "runner/loader.h"
+#include "runner/unit_socket.h"
 
 namespace twinpath::runner {
 namespace {
@@ -25,11 +26,49 @@ v1::ProbeResponse Unanswered(v1::ProbeState state, absl::string_view error,
   return response;
 }
 
+// Longest that the unit waits for its child; its own limit is above that.
+constexpr absl::Duration kUnitDeadline = absl::Seconds(100);
+constexpr size_t kMaxRequestBytes = 64 << 10;
+
+v1::ProbeResponse ProbeInUnit(const UniqueFd& socket,
+                              const v1::ProbeRequest& request,
+                              absl::Duration deadline) {
+  v1::ProbeResponse response;
+  absl::Status status = WriteMessage(socket.get(), request);
+  if (status.ok()) {
+    status = ReadMessage(socket.get(), Patience::For(deadline), kMaxAnswerBytes,
+                         response);
+  }
+  if (status.ok()) return response;
+  if (absl::IsDeadlineExceeded(status)) {
+    return Unanswered(
+        v1::PROBE_STATE_HUNG,
+        absl::StrCat("the driver did not answer within ",
+                     absl::FormatDuration(deadline), " in the probe unit"),
+        deadline);
+  }
+  return Unanswered(v1::PROBE_STATE_FAILED,
+                    absl::StrCat("the probe unit ended without an answer: ",
+                                 MessageOf(status),
+                                 "; 'journalctl -u twinpath-probe@*' says why"),
+                    absl::ZeroDuration());
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ProbeResponse> ProbeInChild(const v1::ProbeRequest& request,
                                                absl::Duration deadline,
                                                const ProbeOptions& options) {
+  if (!options.socket.empty()) {
+    const absl::StatusOr<UniqueFd> socket = ConnectUnix(options.socket);
+    if (socket.ok()) return ProbeInUnit(*socket, request, deadline);
+    if (!absl::IsNotFound(socket.status())) {
+      return Unanswered(
+          v1::PROBE_STATE_FAILED,
+          absl::StrCat("the probe unit: ", MessageOf(socket.status())),
+          absl::ZeroDuration());
+    }
+  }
   TWINPATH_ASSIGN_OR_RETURN(const std::string program,
                             FindCompanion("twinpath-probe"));
   ProcessOptions child;
@@ -79,6 +118,18 @@ absl::StatusOr<v1::ProbeResponse> ProbeInChild(const v1::ProbeRequest& request,
         result.duration);
   }
   return response;
+}
+
+absl::Status ServeProbe(int socket, const std::string& peer_user,
+                        const ProbeOptions& options) {
+  TWINPATH_RETURN_IF_ERROR(CheckPeer(socket, peer_user));
+  v1::ProbeRequest request;
+  TWINPATH_RETURN_IF_ERROR_CTX(ReadMessage(socket, Patience::For(kUnitDeadline),
+                                           kMaxRequestBytes, request),
+                               "the request");
+  TWINPATH_ASSIGN_OR_RETURN(const v1::ProbeResponse response,
+                            ProbeInChild(request, kUnitDeadline, options));
+  return WriteMessage(socket, response);
 }
 
 }  // namespace twinpath::runner

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "twinpath/v1/runner.pb.h"
@@ -23,6 +24,9 @@ struct ProbeOptions {
   std::string library_directory;
   // Further "NAME=value" variables of the child. Only for tests.
   std::vector<std::string> environment;
+  // Socket of the probe unit: where it is there, the unit is asked instead of a
+  // child. Empty: a child.
+  std::string socket;
 };
 
 // Runs the probe and returns what it found. A child that does not answer
@@ -32,6 +36,12 @@ struct ProbeOptions {
 absl::StatusOr<v1::ProbeResponse> ProbeInChild(
     const v1::ProbeRequest& request, absl::Duration deadline,
     const ProbeOptions& options = {});
+
+// The probe unit's side of the connection on `socket`: one request, one answer,
+// from a child as above, so that a driver that hangs is still an answer.
+// `peer_user` may ask, and root.
+absl::Status ServeProbe(int socket, const std::string& peer_user,
+                        const ProbeOptions& options = {});
 
 }  // namespace twinpath::runner
 

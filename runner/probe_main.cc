@@ -1,18 +1,45 @@
 // twinpath-probe: ProbeRequest on standard input, ProbeResponse on standard
-// output. The only program of Twinpath that loads the CUDA driver.
+// output. The only program of Twinpath that loads the CUDA driver. With --unit
+// PEER-USER it is started by systemd for a connection, which is standard input,
+// and asks a child of its own.
+
+#include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/exit_code.h"
+#include "base/status.h"
 #include "runner/child_protocol.h"
 #include "runner/driver_probe.h"
+#include "runner/probe.h"
 #include "twinpath/v1/runner.pb.h"
 
-int main() {
+namespace {
+
+int ServeAsUnit(const std::string& peer_user) {
+  signal(SIGPIPE, SIG_IGN);
+  const absl::Status status =
+      twinpath::runner::ServeProbe(STDIN_FILENO, peer_user);
+  if (status.ok()) return twinpath::kExitPass;
+  std::fprintf(stderr, "twinpath-probe: error: %s\n",
+               std::string(twinpath::MessageOf(status)).c_str());
+  return absl::IsPermissionDenied(status) ? twinpath::kExitIdentity
+                                          : twinpath::kExitFail;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 3 && absl::string_view(argv[1]) == "--unit") {
+    return ServeAsUnit(argv[2]);
+  }
   const int out = twinpath::runner::ClaimStandardOutput();
   twinpath::v1::ProbeRequest request;
   if (const absl::Status status = twinpath::runner::ReadRequest(request);

@@ -4,16 +4,75 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <initializer_list>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
 
 namespace twinpath::runner {
+
+namespace {
+
+constexpr uint64_t kMaxSmallFile = 64 << 10;
+
+std::string Small(const std::string& path) {
+  auto text = ReadFile(path, kMaxSmallFile);
+  return text.ok() ? *std::move(text) : std::string();
+}
+
+// Sum of the lines "NAME VALUE" whose name is one of `names`.
+uint64_t SumOf(absl::string_view text,
+               std::initializer_list<absl::string_view> names) {
+  uint64_t sum = 0;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    uint64_t value = 0;
+    if (std::find(names.begin(), names.end(), parts.first) != names.end() &&
+        absl::SimpleAtoi(parts.second, &value)) {
+      sum += value;
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+TreeUsage UsageOfControlGroup(const std::string& root) {
+  TreeUsage usage;
+  // "0::/path" of the unified hierarchy, "N:memory:/path" of the older one
+  // (cgroups(7)).
+  for (const absl::string_view line :
+       absl::StrSplit(Small(root + "/proc/self/cgroup"), '\n')) {
+    const std::vector<absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const bool unified = parts[0] == "0";
+    if (!unified && parts[1] != "memory" && parts[1] != "pids") continue;
+    const std::string folder =
+        absl::StrCat(root, "/sys/fs/cgroup", unified ? "" : "/",
+                     unified ? "" : parts[1], parts[2]);
+    if (const std::string memory = Small(folder + "/memory.stat");
+        !memory.empty()) {
+      usage.resident_bytes = unified
+                                 ? SumOf(memory, {"anon", "shmem"})
+                                 : SumOf(memory, {"total_rss", "total_shmem"});
+    }
+    if (uint64_t tasks = 0;
+        absl::SimpleAtoi(Small(folder + "/pids.current"), &tasks)) {
+      usage.tasks = tasks;
+    }
+  }
+  return usage;
+}
 
 bool ParseProcessStat(absl::string_view line, ProcessStat& stat) {
   // "pid (name) state ppid pgrp ...": field 4 is the parent, 20 the threads, 24

@@ -1,7 +1,8 @@
 // Watches the processes of a run from outside: how much memory they hold
 // together and how many tasks there are. (RLIMIT_AS is no use for CUDA, which
 // reserves address space beyond any limit, and RLIMIT_NPROC does not bind
-// root.)
+// root.) In bubblewrap the process tree is counted from /proc; in a systemd
+// unit also the unit's control group, where no process can hide.
 
 #ifndef TWINPATH_RUNNER_PROCESS_WATCH_H_
 #define TWINPATH_RUNNER_PROCESS_WATCH_H_
@@ -24,6 +25,12 @@ struct TreeUsage {
 // Usage of all descendants of `root`, itself not counted, read from /proc. What
 // ends meanwhile is not counted.
 TreeUsage UsageOfDescendants(pid_t root);
+
+// Usage of the control group this process is in: memory that belongs to
+// processes (anonymous and shared; no page cache) and tasks. Zeros where it
+// cannot be read. Knows the unified hierarchy and the older one. `root` goes
+// before /proc and /sys; only for tests.
+TreeUsage UsageOfControlGroup(const std::string& root = "");
 
 // One line of /proc/<pid>/stat.
 struct ProcessStat {

@@ -2,11 +2,13 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +38,16 @@ constexpr uint32_t kMaxOutputBytes = 4 << 20;
 constexpr uint64_t kMaxTasks = 4096;
 constexpr int kReportFd = 3;
 constexpr int kEnvironmentFd = 4;
-constexpr const char* kSandboxName = "bubblewrap";
+constexpr const char* kBubblewrapName = "bubblewrap";
+constexpr const char* kUnitName = "systemd";
+// Users that systemd makes for a unit and that nobody else has
+// (systemd.exec(5), DynamicUser).
+constexpr uid_t kFirstDynamicUser = 61184;
+constexpr uid_t kLastDynamicUser = 65519;
+// How long processes may take to go after SIGKILL; one that waits for a device
+// may never.
+constexpr int kReapTries = 100;
+constexpr useconds_t kReapPause = 50'000;
 
 void SetTime(absl::Time time, google::protobuf::Timestamp* out) {
   const int64_t seconds = absl::ToUnixSeconds(time);
@@ -125,10 +136,21 @@ Report ReadReport(int fd) {
 // every 100 ms.
 class Watch {
  public:
-  explicit Watch(uint64_t memory_bytes) : memory_bytes_(memory_bytes) {}
+  // `control_group`: this process and the run are alone in it.
+  Watch(uint64_t memory_bytes, bool control_group)
+      : memory_bytes_(memory_bytes), control_group_(control_group) {
+    if (control_group_) own_ = UsageOfControlGroup();
+  }
 
   bool Exceeded() {
-    const TreeUsage usage = UsageOfDescendants(getpid());
+    TreeUsage usage = UsageOfDescendants(getpid());
+    if (control_group_) {
+      const TreeUsage group = UsageOfControlGroup();
+      usage.resident_bytes =
+          std::max(usage.resident_bytes,
+                   Less(group.resident_bytes, own_.resident_bytes));
+      usage.tasks = std::max(usage.tasks, Less(group.tasks, own_.tasks));
+    }
     if (memory_bytes_ > 0 && usage.resident_bytes > memory_bytes_) {
       problem_ = absl::StrCat("memory limit: the run's processes held ",
                               HumanBytes(usage.resident_bytes), " of ",
@@ -143,9 +165,32 @@ class Watch {
   const std::string& problem() const { return problem_; }
 
  private:
+  static uint64_t Less(uint64_t all, uint64_t own) {
+    return all > own ? all - own : 0;
+  }
+
   const uint64_t memory_bytes_;
+  const bool control_group_;
+  // What this process itself had before the run.
+  TreeUsage own_;
   std::string problem_;
 };
+
+// Kills every process of this user but this one, and waits for them. At the
+// system call all of them get the signal at once, those just being forked too.
+// Returns false if some are still there.
+bool EndEverythingElse() {
+  for (int i = 0; i < kReapTries; ++i) {
+    kill(-1, SIGKILL);
+    pid_t ended;
+    do {
+      ended = waitpid(-1, nullptr, WNOHANG);
+    } while (ended > 0);
+    if (ended < 0 && errno == ECHILD) return true;
+    usleep(kReapPause);
+  }
+  return false;
+}
 
 // Fills in how it ended.
 void SetEnding(const ProcessResult& result, const Report& report,
@@ -174,6 +219,12 @@ void SetEnding(const ProcessResult& result, const Report& report,
   } else if (report.word == "signal") {
     observation.set_ending(v1::ENDING_SIGNALED);
     observation.set_signal(report.number);
+  } else if (report.word == "confine") {
+    observation.set_ending(v1::ENDING_NOT_STARTED);
+    observation.set_problem(absl::StrCat(
+        "TP114 sandbox-unavailable: the kernel does not confine the program: ",
+        std::strerror(report.number),
+        "; it needs seccomp filters (CONFIG_SECCOMP_FILTER)"));
   } else if (report.word == "start") {
     observation.set_ending(v1::ENDING_NOT_STARTED);
     observation.set_problem(StartErrorText(report.number, program));
@@ -186,15 +237,24 @@ void SetEnding(const ProcessResult& result, const Report& report,
   } else {
     observation.set_ending(v1::ENDING_NOT_STARTED);
     observation.set_problem(absl::StrCat(
-        "TP114 sandbox-unavailable: bwrap: ", result.Describe(), ": ",
+        "TP114 sandbox-unavailable: ", observation.sandbox(), ": ",
+        result.Describe(), ": ",
         Printable(absl::string_view(result.err.head).substr(0, 500)),
-        "; allow unprivileged user namespaces for bwrap, or run as root"));
+        observation.sandbox() == kUnitName
+            ? ""
+            : "; allow unprivileged user namespaces for bwrap, or run as "
+              "root"));
   }
 }
 
-}  // namespace
+// Where a run takes place.
+struct Place {
+  const char* name;
+  bool unit;
+  std::function<bool()> abandoned;
+};
 
-v1::Observation RunHere(const v1::RunRequest& request) {
+v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   v1::Observation observation = Begin(request);
   const v1::Entry& entry = request.entry();
   const absl::string_view word =
@@ -209,10 +269,12 @@ v1::Observation RunHere(const v1::RunRequest& request) {
     return NotStarted(std::move(observation), MessageOf(status));
   }
   SandboxSpec spec;
-  if (absl::StatusOr<std::string> bwrap = FindBubblewrap(); bwrap.ok()) {
-    spec.bwrap = *bwrap;
-  } else {
-    return NoSandbox(std::move(observation), MessageOf(bwrap.status()));
+  if (!place.unit) {
+    if (absl::StatusOr<std::string> bwrap = FindBubblewrap(); bwrap.ok()) {
+      spec.bwrap = *bwrap;
+    } else {
+      return NoSandbox(std::move(observation), MessageOf(bwrap.status()));
+    }
   }
   if (absl::StatusOr<std::string> inside = FindCompanion("twinpath-inside");
       inside.ok()) {
@@ -261,9 +323,18 @@ v1::Observation RunHere(const v1::RunRequest& request) {
           ? kDefaultOutputBytes
           : std::min(request.output_limit_bytes(), kMaxOutputBytes);
   Watch watch(entry.memory_bytes() != 0 ? entry.memory_bytes()
-                                        : HostMemoryBytes() / 10 * 9);
+                                        : HostMemoryBytes() / 10 * 9,
+              place.unit);
   ProcessOptions options;
-  options.argv = SandboxArguments(spec);
+  if (place.unit) {
+    options.argv = {spec.inside_program, "--guard", absl::StrCat(getpid())};
+    options.directory = folder->home();
+  } else {
+    options.argv = SandboxArguments(spec);
+  }
+  for (std::string& argument : InsideArguments(request.work_directory())) {
+    options.argv.push_back(std::move(argument));
+  }
   options.argv.push_back(*program);
   for (int i = 1; i < entry.command_size(); ++i) {
     options.argv.push_back(entry.command(i));
@@ -273,13 +344,17 @@ v1::Observation RunHere(const v1::RunRequest& request) {
   options.head_bytes = limit;
   options.tail_bytes = limit;
   options.timeout = TimeLimit(entry, request.path());
-  options.cancelled = [&watch] { return watch.Exceeded(); };
+  options.cancelled = [&] {
+    return watch.Exceeded() || (place.abandoned && place.abandoned());
+  };
   SetTime(absl::Now(), observation.mutable_start_time());
   const absl::StatusOr<ProcessResult> result = RunProcess(options);
   if (!result.ok()) {
     return NoSandbox(std::move(observation), MessageOf(result.status()));
   }
-  observation.set_sandbox(kSandboxName);
+  observation.set_sandbox(place.name);
+  bool all_ended = true;
+  if (place.unit) all_ended = EndEverythingElse();
   SetDuration(result->duration, observation.mutable_duration());
   SetCapture(result->out, observation.mutable_stdout());
   SetCapture(result->err, observation.mutable_stderr());
@@ -289,7 +364,28 @@ v1::Observation RunHere(const v1::RunRequest& request) {
     *observation.mutable_cache() = folder->CacheEvidenceNow();
   }
   SetEnding(*result, ReadReport(report->get()), watch, *program, observation);
+  if (!all_ended && observation.problem().empty()) {
+    observation.set_problem("hung: a process of the run survived SIGKILL");
+  }
   return observation;
+}
+
+}  // namespace
+
+v1::Observation RunHere(const v1::RunRequest& request) {
+  return RunAt({kBubblewrapName, false, nullptr}, request);
+}
+
+v1::Observation RunHereInUnit(const v1::RunRequest& request,
+                              const std::function<bool()>& abandoned) {
+  const uid_t user = geteuid();
+  if (user < kFirstDynamicUser || user > kLastDynamicUser || getuid() != user) {
+    return NoSandbox(Begin(request),
+                     absl::StrCat("the run unit must have DynamicUser=yes and "
+                                  "no User=; this is user ",
+                                  user));
+  }
+  return RunAt({kUnitName, true, abandoned}, request);
 }
 
 v1::Observation RunInChild(const v1::RunRequest& request,

@@ -26,6 +26,15 @@ v1::Observation RunInChild(const v1::RunRequest& request,
 // What twinpath-run does, in this process: used by its main and by tests.
 v1::Observation RunHere(const v1::RunRequest& request);
 
+// The same inside the systemd run unit, which takes bubblewrap's place: the
+// process has a user of its own (DynamicUser), a control group, no network and
+// a private file system. `abandoned` is polled; true means that nobody waits
+// for the answer, and ends the run. NOT_STARTED ("TP114 ...") for a process
+// whose user is not one that systemd made for it: everything of that user is
+// killed when the run ends.
+v1::Observation RunHereInUnit(const v1::RunRequest& request,
+                              const std::function<bool()>& abandoned);
+
 }  // namespace twinpath::runner
 
 #endif  // TWINPATH_RUNNER_RUN_H_

@@ -1,38 +1,86 @@
-// twinpath-run: RunRequest on standard input, RunResponse on standard output.
-// Confines, limits, watches and records one run. Everything below it ends with
-// it, by the kernel, also when it is killed.
+// twinpath-run: confines, limits, watches and records one run. Everything below
+// it ends with it, by the kernel, also when it is killed.
+//
+//   twinpath-run                     RunRequest on standard input, RunResponse
+//   on
+//                                    standard output, in bubblewrap
+//   twinpath-run --unit PEER-USER    started by systemd for a connection, which
+//                                    is standard input (run_unit.h)
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "base/exit_code.h"
+#include "base/status.h"
 #include "runner/child_protocol.h"
 #include "runner/run.h"
+#include "runner/run_unit.h"
+#include "runner/unit_socket.h"
 #include "twinpath/v1/runner.pb.h"
 
-int main() {
-  const int out = twinpath::runner::ClaimStandardOutput();
+namespace twinpath::runner {
+namespace {
+
+int Complain(const absl::Status& status, int code) {
+  std::fprintf(stderr, "twinpath-run: error: %s\n",
+               std::string(MessageOf(status)).c_str());
+  return code;
+}
+
+int RunAsChild() {
+  const int out = ClaimStandardOutput();
+  v1::RunRequest request;
+  if (const absl::Status status = ReadRequest(request); !status.ok()) {
+    return Complain(status, kExitUsage);
+  }
+  v1::RunResponse response;
+  *response.mutable_observation() = RunHere(request);
+  if (const absl::Status status = WriteAnswer(out, response); !status.ok()) {
+    return Complain(status, kExitInternal);
+  }
+  return kExitPass;
+}
+
+int RunAsUnit(const std::string& peer_user) {
+  // The program has the same user: it may not look into this process.
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  RunServerOptions options;
+  options.peer_user = peer_user;
+  options.run = [](const v1::RunRequest& request) {
+    return RunHereInUnit(request, [] {
+      // Nobody waits; systemd ends what is left in the control group.
+      if (PeerIsGone(STDIN_FILENO)) std::_Exit(kExitPass);
+      return false;
+    });
+  };
+  if (const absl::Status status = ServeRun(STDIN_FILENO, options);
+      !status.ok()) {
+    return Complain(
+        status, absl::IsPermissionDenied(status) ? kExitIdentity : kExitFail);
+  }
+  return kExitPass;
+}
+
+}  // namespace
+}  // namespace twinpath::runner
+
+int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   // Orphans of the run become children of this process, where the watch still
   // counts them.
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  twinpath::v1::RunRequest request;
-  if (const absl::Status status = twinpath::runner::ReadRequest(request);
-      !status.ok()) {
-    std::fprintf(stderr, "twinpath-run: error: %s\n",
-                 std::string(status.message()).c_str());
-    return twinpath::kExitUsage;
+  if (argc == 1) return twinpath::runner::RunAsChild();
+  if (argc == 3 && absl::string_view(argv[1]) == "--unit") {
+    return twinpath::runner::RunAsUnit(argv[2]);
   }
-  twinpath::v1::RunResponse response;
-  *response.mutable_observation() = twinpath::runner::RunHere(request);
-  if (const absl::Status status = twinpath::runner::WriteAnswer(out, response);
-      !status.ok()) {
-    std::fprintf(stderr, "twinpath-run: error: %s\n",
-                 std::string(status.message()).c_str());
-    return twinpath::kExitInternal;
-  }
-  return twinpath::kExitPass;
+  std::fprintf(stderr,
+               "twinpath-run: error: it is started by the agent, the twinpath "
+               "command or systemd, not by hand\n");
+  return twinpath::kExitUsage;
 }

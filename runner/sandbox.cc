@@ -107,6 +107,19 @@ std::vector<std::string> SandboxArguments(const SandboxSpec& spec) {
   return argv;
 }
 
+std::vector<std::string> InsideArguments(const std::string& work_directory) {
+  std::vector<std::string> arguments;
+  for (const std::string& folder :
+       {work_directory, std::string("/tmp"), std::string("/var/tmp"),
+        std::string("/run"), std::string("/dev/shm"),
+        std::string("/dev/mqueue")}) {
+    if (folder.empty()) continue;
+    arguments.insert(arguments.end(), {"--writable", folder});
+  }
+  arguments.push_back("--");
+  return arguments;
+}
+
 std::vector<std::string> GpuDevices() {
   std::vector<std::string> devices;
   // nvidia: discrete and DGX Spark; nvmap, nvhost, nvgpu, nvsciipc: Tegra;

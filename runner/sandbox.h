@@ -39,12 +39,16 @@ struct SandboxSpec {
 inline constexpr char kInsidePath[] = "/run/twinpath-inside";
 
 // bwrap's argv up to and including "--", then kInsidePath. The caller appends
-// the inside program's arguments.
+// InsideArguments, then the program's.
 std::vector<std::string> SandboxArguments(const SandboxSpec& spec);
 
 // GPU device nodes of this host: /dev/nvidia*, /dev/nvidia-caps/*, the Tegra
 // nodes and /dev/dxg. Empty on a host without GPU.
 std::vector<std::string> GpuDevices();
+
+// The inside program's own arguments, up to and including "--": below which
+// folders the program may write (confine.h).
+std::vector<std::string> InsideArguments(const std::string& work_directory);
 
 // Path of bwrap: TWINPATH_BWRAP if set, beside this program (bundles), then
 // PATH. NOT_FOUND with the package to install.

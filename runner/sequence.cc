@@ -53,9 +53,10 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   }
   v1::Conditions before;
   if (hooks.conditions) before = hooks.conditions();
-  observation = RunInChild(
-      request, TimeLimit(request.entry(), request.path()) + kOverhead,
-      hooks.cancelled);
+  const absl::Duration limit =
+      TimeLimit(request.entry(), request.path()) + kOverhead;
+  observation = hooks.run ? hooks.run(request, limit, hooks.cancelled)
+                          : RunInChild(request, limit, hooks.cancelled);
   if (hooks.conditions) {
     *observation.mutable_conditions_before() = std::move(before);
     *observation.mutable_conditions_after() = hooks.conditions();
@@ -66,11 +67,13 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
     AddProblem("TP307", observation.problem(), result);
     return false;
   }
-  if (observation.ending() == v1::ENDING_NOT_STARTED &&
-      absl::StartsWith(observation.problem(), "TP114")) {
+  for (const absl::string_view code : {"TP114", "TP130"}) {
     // The other paths would meet the same host; the result still decides the
-    // cell: this host cannot run it.
-    AddProblem("TP114", observation.problem(), result);
+    // cell: this host cannot run it, or may not.
+    if (observation.ending() == v1::ENDING_NOT_STARTED &&
+        absl::StartsWith(observation.problem(), code)) {
+      AddProblem(code, observation.problem(), result);
+    }
   }
   return true;
 }

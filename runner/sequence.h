@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "twinpath/v1/facts.pb.h"
 #include "twinpath/v1/observation.pb.h"
 #include "twinpath/v1/runner.pb.h"
@@ -18,6 +19,10 @@ namespace twinpath::runner {
 
 // All may be empty.
 struct AttemptHooks {
+  // Runs one attempt, at most so long. Empty: RunInChild.
+  std::function<v1::Observation(const v1::RunRequest&, absl::Duration,
+                                const std::function<bool()>& cancelled)>
+      run;
   // Called before a process starts; the agent syncs the attempt to disk here.
   // An error keeps the attempt from starting: it becomes SKIPPED with the
   // error as its problem, and the result incomplete.

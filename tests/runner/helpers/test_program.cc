@@ -86,6 +86,31 @@ int ForkBomb() {
   }
 }
 
+// Starts `count` processes, says so and ends them; 7 if it is told no before.
+int Fork(int count) {
+  for (int i = 0; i < count; ++i) {
+    const pid_t pid = fork();
+    if (pid < 0) {
+      std::printf("told no: %s\n", std::strerror(errno));
+      return 7;
+    }
+    if (pid == 0) SleepForEver();
+  }
+  std::printf("all there\n");
+  return 0;
+}
+
+// Takes the memory, says so and ends.
+int Take(size_t bytes) {
+  char* memory = static_cast<char*>(malloc(bytes));
+  if (memory == nullptr) return 9;
+  for (size_t i = 0; i < bytes; i += 4096) memory[i] = 1;
+  // Long enough for a watch that looks ten times a second.
+  usleep(500'000);
+  std::printf("took it\n");
+  return 0;
+}
+
 int Allocate(size_t bytes) {
   char* memory = static_cast<char*>(malloc(bytes));
   if (memory == nullptr) return 9;
@@ -175,6 +200,14 @@ int main(int argc, char** argv) {
   }
   if (what == "daemon") return Daemon(value);
   if (what == "fork-bomb") return ForkBomb();
+  if (what == "fork") return Fork(std::atoi(value));
+  if (what == "take") return Take(static_cast<size_t>(std::atol(value)));
+  if (what == "ignore-term-for") {
+    signal(SIGTERM, SIG_IGN);
+    sleep(static_cast<unsigned>(std::atoi(value)));
+    std::printf("still here\n");
+    return 0;
+  }
   if (what == "allocate")
     return Allocate(static_cast<size_t>(std::atol(value)));
   if (what == "connect") return Connect(std::atoi(value));

@@ -1,0 +1,71 @@
+// A run in the systemd unit twinpath-run@.service: one connection, one run.
+//
+//   caller                             unit
+//   UnitRunRequest                 ->
+//                                      checks the peer, the signature, the
+//                                      manifest
+//                                  <-  UnitRunReply.files_wanted
+//   descriptors of these files     ->  copies and hashes each
+//                                      ... until all are there; runs
+//                                  <-  UnitRunReply.response
+//
+// The unit trusts nothing the caller says but which entry, path and GPUs. What
+// it runs is its own copy of each file, whose digest is the one in the signed
+// release: descriptors are passed, and no folder of the caller is shown to the
+// unit, because a file that the caller can still write to after the check could
+// become another one. The copy shares its blocks with the original where the
+// file system can do that. When the caller goes away the unit ends, and systemd
+// ends everything in its control group.
+
+#ifndef TWINPATH_RUNNER_RUN_UNIT_H_
+#define TWINPATH_RUNNER_RUN_UNIT_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/file.h"
+#include "trust/trusted_keys.h"
+#include "twinpath/v1/artifact.pb.h"
+#include "twinpath/v1/observation.pb.h"
+#include "twinpath/v1/runner.pb.h"
+
+namespace twinpath::runner {
+
+// The unit's side.
+struct RunServerOptions {
+  // Who may ask, besides root.
+  std::string peer_user = "twinpath-agent";
+  std::string trusted_keys = trust::kTrustedKeysFolder;
+  std::string host_labels = "/etc/twinpath/host-labels";
+  // Owner of both; tests give their own.
+  uid_t owner = 0;
+  // Folder for the copies and the run's folder.
+  std::string work_parent = "/var/tmp";
+  // What runs the verified request; RunHere in the unit, a fake in tests.
+  std::function<v1::Observation(const v1::RunRequest&)> run;
+};
+
+// Serves the connection on `socket`, once. Every refusal is an answer, except
+// to a peer that may not ask, which gets none.
+absl::Status ServeRun(int socket, const RunServerOptions& options);
+
+// The caller's side. Opens one file of the artifact for reading.
+using FileOpener =
+    std::function<absl::StatusOr<UniqueFd>(const v1::ArtifactFile&)>;
+
+// Runs `request` in the unit behind the socket at `path`. As RunInChild:
+// everything is an observation; the connection is closed at `deadline` (result
+// TIMED_OUT) and when `cancelled` says so (INTERRUPTED). NOT_STARTED with
+// "TP114 ..." where nobody listens.
+v1::Observation RunInUnit(const std::string& path,
+                          const v1::UnitRunRequest& request,
+                          const FileOpener& open, absl::Duration deadline,
+                          std::function<bool()> cancelled);
+
+}  // namespace twinpath::runner
+
+#endif  // TWINPATH_RUNNER_RUN_UNIT_H_

@@ -1,0 +1,237 @@
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/digest.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "inspect/manifest.h"
+#include "runner/run_unit.h"
+#include "runner/unit_socket.h"
+#include "trust/signed_release.h"
+
+namespace twinpath::runner {
+namespace {
+
+constexpr size_t kMaxRequestBytes = 64 << 20;
+constexpr size_t kMaxLabelBytes = 64 << 10;
+// A caller that has connected has its request ready, and its files.
+constexpr absl::Duration kPeerPatience = absl::Minutes(1);
+constexpr size_t kBlock = 1 << 20;
+
+absl::StatusOr<trust::HostTrust> HostTrustNow(const RunServerOptions& options) {
+  trust::HostTrust host;
+  TWINPATH_ASSIGN_OR_RETURN(
+      host.keys, trust::LoadTrustedKeys(options.trusted_keys, options.owner));
+  const absl::StatusOr<std::string> labels =
+      trust::ReadOwnedFile(options.host_labels, kMaxLabelBytes, options.owner);
+  if (labels.ok()) {
+    TWINPATH_ASSIGN_OR_RETURN_CTX(host.labels, trust::ParseHostLabels(*labels),
+                                  options.host_labels);
+  } else if (!absl::IsNotFound(labels.status())) {
+    return labels.status();
+  }
+  host.now = absl::Now();
+  return host;
+}
+
+absl::Status WithCode(absl::string_view code, const absl::Status& status) {
+  const absl::string_view message = MessageOf(status);
+  if (message.substr(0, 2) == "TP") return status;
+  return {status.code(), absl::StrCat(code, " ", message)};
+}
+
+// The entry to run, out of a release that this host may run.
+absl::StatusOr<const v1::Entry*> TrustedEntry(const v1::UnitRunRequest& request,
+                                              const RunServerOptions& options) {
+  absl::StatusOr<trust::HostTrust> host = HostTrustNow(options);
+  if (!host.ok()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("TP130 release-refused: ", MessageOf(host.status())));
+  }
+  TWINPATH_RETURN_IF_ERROR(
+      trust::VerifyRelease(request.release(), request.envelope(), *host)
+          .status());
+  // Its digest is what was signed; the check makes it again from the files.
+  if (const absl::Status status =
+          inspect::ValidateArtifact(request.release().artifact());
+      !status.ok()) {
+    return WithCode("TP405 digest-differs: the manifest:", status);
+  }
+  for (const v1::Entry& entry : request.release().entries()) {
+    if (entry.name() == request.entry()) return &entry;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("TP130 release-refused: the release has no entry ",
+                   Printable(request.entry())));
+}
+
+// Copies what `from` holds into `to` and compares it with the manifest.
+absl::Status CopyVerified(int from, const v1::ArtifactFile& file, int to) {
+  struct stat info;
+  if (fstat(from, &info) != 0) return ErrnoStatus(errno, "fstat");
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError("it is no regular file");
+  }
+  TWINPATH_ASSIGN_OR_RETURN(const Sha256 expected,
+                            Sha256::FromRaw(file.digest().sha256()));
+  Sha256 actual;
+  if (ioctl(to, FICLONE, from) == 0) {
+    TWINPATH_ASSIGN_OR_RETURN(actual, Sha256OfDescriptor(to));
+  } else {
+    Sha256Stream digest;
+    for (uint64_t at = 0;;) {
+      TWINPATH_ASSIGN_OR_RETURN(const std::string block,
+                                PreadUpTo(from, at, kBlock));
+      if (block.empty()) break;
+      at += block.size();
+      if (at > file.size_bytes()) {
+        return absl::DataLossError(absl::StrCat(
+            "it is longer than the ", file.size_bytes(), " bytes signed"));
+      }
+      digest.Update(block);
+      TWINPATH_RETURN_IF_ERROR(WriteAll(to, block));
+    }
+    actual = digest.Finish();
+  }
+  if (actual != expected) {
+    return absl::DataLossError(
+        absl::StrCat("it is ", actual.Hex(), ", not ", expected.Hex()));
+  }
+  if (fchmod(to, (file.mode() & 0777) | 0400) != 0) {
+    return ErrnoStatus(errno, "setting its mode");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeFile(int from, const v1::ArtifactFile& file,
+                      const std::string& folder) {
+  // Names were checked with the manifest: relative, no "..", none below a link.
+  const std::string path = JoinPath(folder, file.name());
+  TWINPATH_RETURN_IF_ERROR(MakeDirectories(DirName(path), 0755));
+  const UniqueFd to(open(
+      path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!to.valid()) return ErrnoStatus(errno, "making it");
+  return CopyVerified(from, file, to.get());
+}
+
+// Asks for the artifact's files and puts them into `folder`.
+absl::Status TakeFiles(int socket, const v1::Artifact& artifact,
+                       const std::string& folder) {
+  std::vector<const v1::ArtifactFile*> files;
+  for (const v1::ArtifactFile& file : artifact.files()) {
+    if (file.type() == v1::FILE_TYPE_REGULAR) files.push_back(&file);
+  }
+  for (size_t first = 0; first < files.size();) {
+    const size_t count = std::min(files.size() - first, kMaxDescriptors);
+    v1::UnitRunReply reply;
+    reply.mutable_files_wanted()->set_first(static_cast<uint32_t>(first));
+    reply.mutable_files_wanted()->set_count(static_cast<uint32_t>(count));
+    TWINPATH_RETURN_IF_ERROR(WriteMessage(socket, reply));
+    TWINPATH_ASSIGN_OR_RETURN(
+        const std::vector<UniqueFd> descriptors,
+        ReceiveDescriptors(socket, count, Patience::For(kPeerPatience)));
+    for (size_t i = 0; i < count; ++i) {
+      const v1::ArtifactFile& file = *files[first + i];
+      if (const absl::Status status =
+              TakeFile(descriptors[i].get(), file, folder);
+          !status.ok()) {
+        const absl::string_view code =
+            absl::IsDataLoss(status) || absl::IsInvalidArgument(status)
+                ? "TP405 digest-differs: file"
+                : "TP115 artifact-not-staged: file";
+        return WithCode(absl::StrCat(code, " ", Printable(file.name()), ":"),
+                        status);
+      }
+      if (PeerIsGone(socket)) {
+        return absl::UnavailableError("the caller has gone");
+      }
+    }
+    first += count;
+  }
+  // Links last: no file is ever written through one.
+  for (const v1::ArtifactFile& file : artifact.files()) {
+    if (file.type() != v1::FILE_TYPE_SYMLINK) continue;
+    const std::string path = JoinPath(folder, file.name());
+    TWINPATH_RETURN_IF_ERROR(MakeDirectories(DirName(path), 0755));
+    if (symlink(file.link_target().c_str(), path.c_str()) != 0) {
+      return ErrnoStatus(errno, absl::StrCat("TP115 artifact-not-staged: link ",
+                                             Printable(file.name())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// OK with the observation where something can be said about the run; an error
+// only where there is nobody to say it to.
+absl::StatusOr<v1::Observation> Run(int socket,
+                                    const v1::UnitRunRequest& request,
+                                    const RunServerOptions& options) {
+  v1::Observation observation;
+  observation.set_attempt_id(request.attempt_id());
+  observation.set_path(request.path());
+  observation.set_jit_proof(request.jit_proof());
+  observation.set_ending(v1::ENDING_NOT_STARTED);
+  const auto refuse = [&](const absl::Status& status) {
+    observation.set_problem(std::string(MessageOf(status)));
+    return observation;
+  };
+  const absl::StatusOr<const v1::Entry*> entry = TrustedEntry(request, options);
+  if (!entry.ok()) return refuse(entry.status());
+  const absl::StatusOr<TempDirectory> folder =
+      TempDirectory::Make(options.work_parent);
+  if (!folder.ok()) {
+    return refuse(
+        WithCode("TP115 artifact-not-staged: work folder:", folder.status()));
+  }
+  const std::string artifact = JoinPath(folder->path(), "artifact");
+  const std::string work = JoinPath(folder->path(), "work");
+  for (const std::string& path : {artifact, work}) {
+    if (const absl::Status status = MakeDirectories(path, 0700); !status.ok()) {
+      return refuse(WithCode("TP115 artifact-not-staged:", status));
+    }
+  }
+  if (const absl::Status status =
+          TakeFiles(socket, request.release().artifact(), artifact);
+      !status.ok()) {
+    if (absl::IsUnavailable(status)) return status;
+    return refuse(WithCode("TP115 artifact-not-staged:", status));
+  }
+  v1::RunRequest run;
+  run.set_attempt_id(request.attempt_id());
+  run.set_path(request.path());
+  run.set_jit_proof(request.jit_proof());
+  *run.mutable_entry() = **entry;
+  *run.mutable_gpu_uuids() = request.gpu_uuids();
+  run.set_output_limit_bytes(request.output_limit_bytes());
+  run.set_artifact_directory(artifact);
+  run.set_work_directory(work);
+  return options.run(run);
+}
+
+}  // namespace
+
+absl::Status ServeRun(int socket, const RunServerOptions& options) {
+  TWINPATH_RETURN_IF_ERROR(CheckPeer(socket, options.peer_user));
+  v1::UnitRunRequest request;
+  TWINPATH_RETURN_IF_ERROR_CTX(ReadMessage(socket, Patience::For(kPeerPatience),
+                                           kMaxRequestBytes, request),
+                               "the request");
+  TWINPATH_ASSIGN_OR_RETURN(v1::Observation observation,
+                            Run(socket, request, options));
+  v1::UnitRunReply reply;
+  *reply.mutable_response()->mutable_observation() = std::move(observation);
+  return WriteMessage(socket, reply);
+}
+
+}  // namespace twinpath::runner
