@@ -106,6 +106,11 @@ constexpr ReasonInfo kReasons[] = {
      "A variable that programs inherit puts a library into each of them.",
      "Unset it at the place named, unless it is a profiler that is meant to "
      "be there."},
+    {"TP127", "library-shadowed", ReasonGroup::kHost, ReasonSeverity::kWarning,
+     "LD_LIBRARY_PATH, set where programs inherit it, leads to another copy of "
+     "a library than the one the artifact brings.",
+     "Unset it for this program, or link with DT_RPATH "
+     "(-Wl,--disable-new-dtags)."},
     {"TP200", "native-image", ReasonGroup::kPrediction, ReasonSeverity::kNote,
      "Machine code for this GPU is present.", "Nothing to do."},
     {"TP201", "no-image", ReasonGroup::kPrediction, ReasonSeverity::kError,
