@@ -67,6 +67,7 @@ class Adviser {
     SortGroups();
     CountHosts(hosts);
     ProposeTargets();
+    ProposeOlderBuilds();
     ProposeDrivers();
     ProposeLibraries();
     ProposeCpus();
@@ -185,6 +186,11 @@ class Adviser {
                      const std::set<uint32_t>& devices) {
     const std::optional<TargetChoice> choice = ChooseToolkit(gpu, ptx, build_);
     if (!choice) return;
+    // Another build is for one GPU and native: nobody makes one for less.
+    if (choice->other_build && (ptx || devices.count(gpu.number) == 0) &&
+        path_ != kPtxJit) {
+      return;
+    }
     const v1::ArtifactReport only = WithOnly(report_, *choice, build_, tables_);
     const Predictor predictor(only);
     Proposal proposal;
@@ -210,6 +216,68 @@ class Adviser {
     Keep(std::move(proposal));
   }
 
+  // A runtime that is newer than the driver: the same with an older compiler.
+  void ProposeOlderBuilds() {
+    std::map<std::string, Proposal> by_text;
+    for (const size_t group : failing_) {
+      const v1::PathPrediction& path = PathOf(group, path_);
+      const GroupedGpus& grouped = fleet_.groups[group];
+      const GpuRow* gpu =
+          tables_.FindGpu(CapabilityNumber(grouped.group.compute_capability()));
+      if (path.reasons().empty() || path.reasons(0).code() != "TP207" ||
+          gpu == nullptr || !OnlyOwnFiles(group)) {
+        continue;
+      }
+      // The last toolkit of the driver's major.
+      TargetChoice choice{gpu, path_ == kPtxJit, {}, true};
+      for (const DriverRow& driver : tables_.drivers()) {
+        if (driver.cuda.major == grouped.group.cuda_version().major()) {
+          choice.toolkit = driver.cuda;
+        }
+      }
+      if (choice.toolkit < gpu->toolkit_first.value_or(TwoPart())) continue;
+      if (gpu->toolkit_last) {
+        choice.toolkit = std::min(choice.toolkit, *gpu->toolkit_last);
+      }
+      if (choice.ptx) {
+        choice.toolkit = TwoPart::From(grouped.group.cuda_version());
+      }
+      const v1::ArtifactReport only =
+          WithOnly(report_, choice, build_, tables_);
+      const std::vector<v1::PathPrediction> paths =
+          Ask(Predictor(only), *grouped.facts, GpuOf(group));
+      if (!Works(paths[path_])) continue;
+      std::string text =
+          absl::StrCat("another build with CUDA ", choice.toolkit.ToString(),
+                       " or earlier and -gencode arch=compute_", gpu->number,
+                       ",code=", choice.ptx ? "compute_" : "sm_", gpu->number);
+      Proposal& proposal = by_text[text];
+      proposal.kind = v1::FIX_KIND_TARGET;
+      proposal.text = std::move(text);
+      proposal.other_build = true;
+      proposal.number = gpu->number;
+      proposal.gained.insert(group);
+      if (paths[kNative].outcome() == v1::OUTCOME_NATIVE) {
+        proposal.native.insert(group);
+      }
+    }
+    for (auto& [text, proposal] : by_text) Keep(std::move(proposal));
+  }
+
+  // What the group would do with another driver.
+  std::vector<v1::PathPrediction> Under(const DriverRow& driver,
+                                        size_t group) const {
+    const v1::HostFacts& facts = *fleet_.groups[group].facts;
+    Assumption assumption;
+    if (facts.platform() == v1::PLATFORM_TEGRA) {
+      assumption.cuda = driver.cuda;
+    } else {
+      assumption.driver = &driver;
+    }
+    const v1::HostFacts assumed = Assume(facts, assumption);
+    return Ask(predictor_, assumed, assumed.gpus(fleet_.groups[group].gpu));
+  }
+
   // The oldest driver that makes the group work; nullptr: none does.
   const DriverRow* DriverFor(size_t group) const {
     const v1::HostFacts& facts = *fleet_.groups[group].facts;
@@ -218,21 +286,12 @@ class Adviser {
         tables_.FindGpu(CapabilityNumber(gpu.compute_capability()));
     if (row == nullptr || !facts.driver().has_cuda_version()) return nullptr;
     const TwoPart now = TwoPart::From(facts.driver().cuda_version());
-    const bool tegra = facts.platform() == v1::PLATFORM_TEGRA;
     std::vector<const DriverRow*> newer;
     for (const DriverRow& driver : tables_.drivers()) {
       if (driver.cuda > now && Drives(driver, *row)) newer.push_back(&driver);
     }
     const auto works = [&](const DriverRow* driver) {
-      Assumption assumption;
-      if (tegra) {
-        assumption.cuda = driver->cuda;
-      } else {
-        assumption.driver = driver;
-      }
-      const v1::HostFacts assumed = Assume(facts, assumption);
-      return Works(Ask(predictor_, assumed,
-                       assumed.gpus(fleet_.groups[group].gpu))[path_]);
+      return Works(Under(*driver, group)[path_]);
     };
     // Where the newest does not help, none does.
     if (newer.empty() || !works(newer.back())) return nullptr;
@@ -267,7 +326,11 @@ class Adviser {
         for (const size_t group : more) {
           const GpuRow* row = tables_.FindGpu(
               CapabilityNumber(GpuOf(group).compute_capability()));
-          if (Drives(*driver, *row)) proposal.gained.insert(group);
+          if (!Drives(*driver, *row)) continue;
+          proposal.gained.insert(group);
+          if (Under(*driver, group)[kNative].outcome() == v1::OUTCOME_NATIVE) {
+            proposal.native.insert(group);
+          }
         }
       }
       Keep(std::move(proposal));
@@ -375,9 +438,8 @@ class Adviser {
   bool Better(const Proposal& a, const Proposal& b) const {
     const auto key = [&](const Proposal& p) {
       return std::tuple(Hosts(p.gained, nullptr), Gpus(p.gained),
-                        Gpus(p.native) + Gpus(p.improved),
-                        p.kind == v1::FIX_KIND_TARGET, !p.other_build, p.exact,
-                        p.number);
+                        Gpus(p.native) + Gpus(p.improved), !p.other_build,
+                        p.kind == v1::FIX_KIND_TARGET, p.exact, p.number);
     };
     return key(a) > key(b);
   }
