@@ -1,93 +1,85 @@
-// Public failure reports as data (tests/compat/cases): what the file held, and
-// what each host should have been told before the rollout.
+// Public failure reports as data (tests/compat/cases): what each host should
+// have been told before the rollout, what a run should have been diagnosed as.
+// recipes_test asks the same of files built by the recipes.
 
-#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "base/file.h"
-#include "case.pb.h"
+#include "absl/strings/str_join.h"
+#include "compat/diagnose.h"
+#include "compat/explain.h"
 #include "compat/predict.h"
 #include "compat/reason.h"
+#include "tests/compat/case_file.h"
 #include "tests/compat/fake_host.h"
-#include "tests/compat/report_builder.h"
 
 namespace twinpath::compat {
 namespace {
 
-std::string CasesDir() {
-  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
-  return absl::StrCat(source == nullptr ? "." : source, "/tests/compat/cases");
-}
-
-std::vector<std::string> CaseNames() {
-  std::vector<std::string> names;
-  const auto files = ListDirectory(CasesDir());
-  if (!files.ok()) return {"missing"};
-  for (const std::string& file : *files) {
-    if (absl::EndsWith(file, ".txtpb")) {
-      names.push_back(file.substr(0, file.size() - 6));
-    }
-  }
-  return names;
-}
-
-// "fails 209 TP201": outcome, error, then codes among the reasons.
-void Check(const v1::PathPrediction& path, const std::string& expected,
-           const std::string& where) {
-  std::string outcome;
-  for (const std::string& word :
-       std::vector<std::string>(absl::StrSplit(expected, ' '))) {
-    if (!absl::StartsWith(word, "TP")) {
-      absl::StrAppend(&outcome, outcome.empty() ? "" : " ", word);
-    }
-  }
-  std::string reasons;
-  for (const v1::Reason& reason : path.reasons()) {
-    absl::StrAppend(&reasons, "\n    ", DescribeReason(reason));
-  }
-  EXPECT_EQ(Answer(path), outcome) << where << reasons;
-  for (const std::string& word :
-       std::vector<std::string>(absl::StrSplit(expected, ' '))) {
-    if (absl::StartsWith(word, "TP")) {
-      EXPECT_TRUE(HasReason(path, word)) << where << ": no " << word << reasons;
-    }
-  }
-}
-
 class Cases : public ::testing::TestWithParam<std::string> {};
 
+void CheckObserved(const test::Observed& observed) {
+  const std::vector<v1::Reason> reasons =
+      Diagnose(observed.observation(), TestTables());
+  std::vector<std::string> codes;
+  std::string described;
+  for (const v1::Reason& reason : reasons) {
+    codes.push_back(
+        reason.cuda_error() == 0
+            ? reason.code()
+            : absl::StrCat(reason.code(), ":", reason.cuda_error()));
+    absl::StrAppend(&described, "\n    ", DescribeReason(reason),
+                    " FIX: ", reason.fix());
+  }
+  EXPECT_EQ(absl::StrJoin(codes, " "), absl::StrJoin(observed.codes(), " "))
+      << observed.observation().ShortDebugString() << described;
+  if (reasons.empty()) return;
+  EXPECT_TRUE(absl::StrContains(
+      absl::StrCat(reasons[0].detail(), "\n", reasons[0].fix()),
+      observed.says()))
+      << "no \"" << observed.says() << "\"" << described;
+}
+
+void CheckExplained(const test::Explained& explained) {
+  const std::vector<Explanation> found =
+      Explain(explained.text(), TestTables());
+  ASSERT_FALSE(found.empty()) << "nothing known in: " << explained.text();
+  const std::string all = absl::StrCat(found[0].title, "\n", found[0].meaning,
+                                       "\n", found[0].action);
+  EXPECT_EQ(found[0].reason_code, explained.code()) << all;
+  EXPECT_EQ(found[0].cuda_error, explained.cuda_error()) << all;
+  EXPECT_TRUE(absl::StrContains(all, explained.says()))
+      << "no \"" << explained.says() << "\" in " << all;
+}
+
 TEST_P(Cases, AnswersAsTheThreadFound) {
-  const auto text =
-      ReadFile(absl::StrCat(CasesDir(), "/", GetParam(), ".txtpb"), 1 << 20);
-  ASSERT_TRUE(text.ok()) << text.status();
-  test::Case parsed;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(*text, &parsed));
-  EXPECT_GT(parsed.threads_size(), 0) << "every case cites its thread";
-  ASSERT_GT(parsed.expected_size(), 0);
-  const Predictor predictor(parsed.report());
-  for (const test::Expected& expected : parsed.expected()) {
-    const v1::HostFacts facts = FakeHost(expected.on());
-    const v1::Prediction prediction =
-        predictor.Predict(facts, facts.gpus(0), TestTables());
-    Check(prediction.paths(0), expected.native(), expected.on() + " native");
-    Check(prediction.paths(1), expected.ptx_jit(), expected.on() + " ptx-jit");
-    Check(prediction.paths(2), expected.plain(), expected.on() + " plain");
-    if (!expected.fix().empty()) {
-      std::string fixes;
-      for (const v1::Reason& reason : prediction.paths(2).reasons()) {
-        absl::StrAppend(&fixes, reason.fix(), "\n");
-      }
-      EXPECT_TRUE(absl::StrContains(fixes, expected.fix()))
-          << expected.on() << ": \"" << expected.fix() << "\" is in no fix:\n"
-          << fixes;
-    }
+  const test::Case the_case = ReadCase(GetParam());
+  EXPECT_GT(the_case.threads_size(), 0) << "every case cites its thread";
+  EXPECT_FALSE(the_case.summary().empty());
+  EXPECT_GT(the_case.expected_size() + the_case.inspected_size() +
+                the_case.declared_size() + the_case.observed_size() +
+                the_case.explained_size() + the_case.compared_size(),
+            0)
+      << "a case expects something";
+  if (the_case.expected_size() > 0) {
+    EXPECT_GT(the_case.stored_size(), 0)
+        << "answers are asked of the stored files where nothing can be built";
+  }
+  const v1::ArtifactReport report = StoredReport(the_case);
+  const Predictor predictor(report);
+  for (const test::Expected& expected : the_case.expected()) {
+    CheckAnswer(PredictionFor(predictor, expected), expected, "stored");
+  }
+  for (const test::Observed& observed : the_case.observed()) {
+    CheckObserved(observed);
+  }
+  for (const test::Explained& explained : the_case.explained()) {
+    CheckExplained(explained);
   }
 }
 

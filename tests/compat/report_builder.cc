@@ -49,6 +49,24 @@ v1::Image MakeImage(absl::string_view text, uint32_t index) {
   return image;
 }
 
+// Words of a fatbin that are no image. Returns whether it was one.
+bool SetFlag(absl::string_view word, v1::Fatbin& fatbin) {
+  if (word == "left-over") {
+    fatbin.set_registration(v1::REGISTRATION_LEFT_OVER);
+  } else if (word == "self-loaded") {
+    fatbin.set_registration(v1::REGISTRATION_SELF_LOADED);
+  } else if (word == "loose") {
+    fatbin.set_registration(v1::REGISTRATION_NOT_APPLICABLE);
+  } else if (word == "bare") {
+    fatbin.set_bare(true);
+  } else if (word == "damaged") {
+    fatbin.set_damaged(true);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 v1::FileReport MakeFile(const std::string& name,
@@ -75,6 +93,7 @@ v1::FileReport MakeFile(const std::string& name,
     }
     for (const absl::string_view word :
          absl::StrSplit(images, ' ', absl::SkipEmpty())) {
+      if (SetFlag(word, fatbin)) continue;
       v1::Image& image = *fatbin.add_images();
       image = MakeImage(word, image_index++);
       if (image.kind() == v1::IMAGE_KIND_LTO_IR ||
