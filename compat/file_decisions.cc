@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace twinpath::compat::internal {
@@ -25,16 +26,26 @@ int Rank(const Decision& decision) {
   }
 }
 
+// Strict order, so that the order of fatbins does not show.
+bool Better(const Decision& a, const Decision& b) {
+  return std::tuple(-Rank(a), a.cause, a.cuda_error) <
+         std::tuple(-Rank(b), b.cause, b.cuda_error);
+}
+
 }  // namespace
 
 FileDecisions::FileDecisions(const FileView& file, const HostView& host,
                              const Tables& tables)
     : file_(file) {
-  fatbins_.reserve(file.fatbins.size());
-  for (const FatbinView& fatbin : file.fatbins) {
-    fatbins_.push_back(DecideFatbin(fatbin, host, tables));
+  shapes_.reserve(file.shapes.size());
+  for (uint32_t shape = 0; shape < file.shapes.size(); ++shape) {
+    shapes_.push_back(DecideFatbin(file.shape(shape), host, tables));
+  }
+  fatbins_of_shape_.resize(file.shapes.size());
+  for (const FatbinClass& group : file.classes) {
+    fatbins_of_shape_[group.shape] += group.fatbins;
     for (size_t path = 0; path < 3; ++path) {
-      loading_[path] += fatbins_.back()[path].loads() ? 1 : 0;
+      if (shapes_[group.shape][path].loads()) loading_[path] += group.fatbins;
     }
   }
   DecideKernels();
@@ -42,106 +53,120 @@ FileDecisions::FileDecisions(const FileView& file, const HostView& host,
 }
 
 // An image chosen without the kernel is of no use to it.
-Decision FileDecisions::ForKernel(uint32_t fatbin, size_t path,
-                                  uint32_t kernel) const {
-  Decision decision = fatbins_[fatbin][path];
-  if (decision.loads() && decision.image->kernels_read &&
-      !std::binary_search(decision.image->kernels.begin(),
-                          decision.image->kernels.end(), kernel)) {
-    decision = {v1::OUTCOME_FAILS, Cause::kNoImage, 500, decision.image};
+Decision FileDecisions::ForPlace(const KernelClass::Place& place,
+                                 size_t path) const {
+  Decision decision = shapes_[place.shape][path];
+  if (decision.loads() && !place.missing.empty()) {
+    const auto position = static_cast<uint32_t>(
+        decision.image - file_.shape(place.shape).images.data());
+    if (std::binary_search(place.missing.begin(), place.missing.end(),
+                           position)) {
+      decision = {v1::OUTCOME_FAILS, Cause::kNoImage, 500, decision.image};
+    }
   }
   return decision;
 }
 
 void FileDecisions::DecideKernels() {
-  kernels_.resize(file_.kernel_names.size());
-  for (uint32_t kernel = 0; kernel < kernels_.size(); ++kernel) {
+  kernel_classes_.resize(file_.kernel_classes.size());
+  for (uint32_t number = 0; number < kernel_classes_.size(); ++number) {
     for (size_t path = 0; path < 3; ++path) {
+      Decision& best = kernel_classes_[number][path];
       bool first = true;
-      for (const uint32_t fatbin : file_.kernel_fatbins[kernel]) {
-        const Decision decision = ForKernel(fatbin, path, kernel);
-        if (first || Rank(decision) > Rank(kernels_[kernel][path])) {
-          kernels_[kernel][path] = decision;
-        }
+      for (const KernelClass::Place& place :
+           file_.kernel_classes[number].places) {
+        const Decision decision = ForPlace(place, path);
+        if (first || Better(decision, best)) best = decision;
         first = false;
       }
     }
   }
 }
 
-bool FileDecisions::CoveredElsewhere(uint32_t fatbin, size_t path,
+bool FileDecisions::CoveredElsewhere(const FatbinClass& group, size_t path,
                                      v1::Outcome least) const {
-  const FatbinView& view = file_.fatbins[fatbin];
-  if (view.kernels.empty()) return false;
-  return std::all_of(view.kernels.begin(), view.kernels.end(),
-                     [&](uint32_t kernel) {
-                       const Decision& decision = kernels_[kernel][path];
+  if (group.kernel_classes.empty()) return false;
+  return std::all_of(group.kernel_classes.begin(), group.kernel_classes.end(),
+                     [&](uint32_t number) {
+                       const Decision& decision = kernel_classes_[number][path];
                        return decision.outcome == v1::OUTCOME_NATIVE ||
                               (least == v1::OUTCOME_JIT && decision.loads());
                      });
 }
 
-Tally FileDecisions::Count(size_t path) const {
+Tally FileDecisions::Count(size_t path) {
   Tally tally;
-  for (uint32_t i = 0; i < fatbins_.size(); ++i) {
-    switch (fatbins_[i][path].outcome) {
+  holes_[path].resize(file_.classes.size());
+  for (uint32_t i = 0; i < file_.classes.size(); ++i) {
+    const FatbinClass& group = file_.classes[i];
+    switch (shapes_[group.shape][path].outcome) {
       case v1::OUTCOME_NATIVE:
-        ++tally.native;
+        tally.native += group.fatbins;
         continue;
       case v1::OUTCOME_JIT:
-        ++tally.jit;
-        if (!file_.fatbins[i].self_loaded() &&
-            !CoveredElsewhere(i, path, v1::OUTCOME_NATIVE)) {
-          ++tally.jit_needed;
+        tally.jit += group.fatbins;
+        if (!file_.shape(group.shape).self_loaded() &&
+            !CoveredElsewhere(group, path, v1::OUTCOME_NATIVE)) {
+          tally.jit_needed += group.fatbins;
         }
         continue;
       case v1::OUTCOME_UNKNOWN:
-        ++tally.unknown;
+        tally.unknown += group.fatbins;
         break;
       default:
-        ++tally.fails;
+        tally.fails += group.fatbins;
     }
-    if (CoveredElsewhere(i, path, v1::OUTCOME_JIT)) continue;
-    ++tally.gaps;
-    if (IsHole(i, path)) ++tally.holes;
+    if (CoveredElsewhere(group, path, v1::OUTCOME_JIT)) continue;
+    tally.gaps += group.fatbins;
+    holes_[path][i] = LooksForgotten(group, path);
+    if (holes_[path][i]) tally.holes += group.fatbins;
   }
   return tally;
 }
 
-bool FileDecisions::IsHole(uint32_t fatbin, size_t path) const {
-  const FatbinView& view = file_.fatbins[fatbin];
-  if (fatbins_[fatbin][path].outcome != v1::OUTCOME_FAILS ||
-      view.all_suffixed || view.self_loaded() || file_.vendor ||
-      CoveredElsewhere(fatbin, path, v1::OUTCOME_JIT)) {
+bool FileDecisions::LooksForgotten(const FatbinClass& group,
+                                   size_t path) const {
+  const FatbinView& shape = file_.shape(group.shape);
+  if (shapes_[group.shape][path].outcome != v1::OUTCOME_FAILS ||
+      shape.all_suffixed || shape.self_loaded() || file_.vendor) {
     return false;
   }
-  if (view.one_target && fatbins_.size() >= kManyFatbins) return false;
-  return loading_[path] * 2 >= fatbins_.size();
+  if (shape.one_target && file_.fatbins.size() >= kManyFatbins) return false;
+  return loading_[path] * 2 >= file_.fatbins.size();
 }
 
 const Decision* FileDecisions::Commonest(size_t path,
                                          v1::Outcome outcome) const {
-  std::map<std::pair<Cause, uint32_t>, std::pair<uint32_t, const Decision*>>
-      votes;
-  const Decision* most = nullptr;
-  uint32_t best = 0;
-  const auto vote = [&](const Decision& decision) {
-    if (decision.outcome != outcome) return;
-    auto& [count, first] = votes[{decision.cause, decision.cuda_error}];
-    if (count == 0) first = &decision;
-    if (++count > best) {
-      best = count;
-      most = first;
-    }
+  struct Votes {
+    uint32_t count = 0;
+    const Decision* first = nullptr;
   };
-  for (const Decisions& decisions : kernels_) vote(decisions[path]);
-  for (size_t i = 0; i < fatbins_.size(); ++i) {
-    if (file_.fatbins[i].kernels.empty()) vote(fatbins_[i][path]);
+  // Ordered, so that equal counts are settled alike in every order of fatbins.
+  std::map<std::pair<Cause, uint32_t>, Votes> votes;
+  const auto vote = [&](const Decision& decision, uint32_t count) {
+    if (decision.outcome != outcome) return;
+    Votes& of = votes[{decision.cause, decision.cuda_error}];
+    if (of.first == nullptr) of.first = &decision;
+    of.count += count;
+  };
+  for (uint32_t i = 0; i < kernel_classes_.size(); ++i) {
+    vote(kernel_classes_[i][path], file_.kernel_classes[i].kernels);
   }
-  if (most == nullptr) {
-    for (const Decisions& decisions : fatbins_) vote(decisions[path]);
+  for (const FatbinClass& group : file_.classes) {
+    if (group.kernel_classes.empty()) {
+      vote(shapes_[group.shape][path], group.fatbins);
+    }
   }
-  return most;
+  if (votes.empty()) {
+    for (const FatbinClass& group : file_.classes) {
+      vote(shapes_[group.shape][path], group.fatbins);
+    }
+  }
+  const Votes* most = nullptr;
+  for (const auto& [cause, of] : votes) {
+    if (most == nullptr || of.count > most->count) most = &of;
+  }
+  return most == nullptr ? nullptr : most->first;
 }
 
 }  // namespace twinpath::compat::internal

@@ -39,9 +39,7 @@ class FileJudge {
       ListImages();
     }
     for (const std::string& needed : options_.needed_kernels) {
-      for (const absl::string_view name : file_.kernel_names) {
-        if (name == needed) found_needed.insert(needed);
-      }
+      if (file_.FindKernel(needed)) found_needed.insert(needed);
     }
     return std::move(prediction_);
   }
@@ -57,6 +55,8 @@ class FileJudge {
     const Tally& tally = decisions_->tally(path);
     if (tally.loads() == 0 || tally.unknown > tally.loads()) {
       NothingLoads(path, tally);
+    } else if (LacksDeviceRuntime(path)) {
+      DeviceRuntimeFails(path, tally);
     } else if (path == kPtxJit && CannotFollow()) {
       LibraryCannotFollow(tally);
     } else if (path == kPtxJit) {
@@ -82,41 +82,68 @@ class FileJudge {
                                decisions_->tally(kNative).native;
   }
 
+  // Registered relocatable code is linked as a whole. Where only its PTX can be
+  // taken and the device runtime it calls has none, the link fails: measured.
+  bool LacksDeviceRuntime(size_t path) const {
+    const bool lacks = std::any_of(
+        file_.device_runtimes.begin(), file_.device_runtimes.end(),
+        [&](const FatbinView& runtime) {
+          return DecideFatbin(runtime, host_, tables_)[path].outcome ==
+                 v1::OUTCOME_FAILS;
+        });
+    return lacks && decisions_->tally(path).native == 0 &&
+           std::all_of(decisions_->shapes().begin(), decisions_->shapes().end(),
+                       [path](const Decisions& decisions) {
+                         return !decisions[path].loads() ||
+                                decisions[path].image->relocatable();
+                       });
+  }
+
+  void DeviceRuntimeFails(size_t path, const Tally& tally) {
+    v1::PathPrediction& result = Path(path);
+    result.set_outcome(v1::OUTCOME_FAILS);
+    *result.add_reasons() = MakeReason(
+        CodeOf(Cause::kDeviceRuntime),
+        absl::StrCat("the device runtime (libcudadevrt) in the file has no ",
+                     path == kPtxJit ? "PTX" : "code", " for ",
+                     DeviceName(host_), "; ", tally.jit,
+                     " fatbins that are linked with it have"),
+        "", 300);
+  }
+
   void LibraryCannotFollow(const Tally& tally) {
     v1::PathPrediction& result = Path(kPtxJit);
     result.set_outcome(v1::OUTCOME_FAILS);
     // Some kernels would compile; which are launched is the library's choice.
     result.set_gaps(tally.gaps);
-    *result.add_reasons() = MakeReason(
-        "TP202",
-        absl::StrCat(tally.gaps, " of ", decisions_->fatbins().size(),
-                     " fatbins have no PTX for ", DeviceName(host_)),
-        "judge this library natively", 209);
+    *result.add_reasons() =
+        MakeReason("TP202",
+                   absl::StrCat(tally.gaps, " of ", file_.fatbins.size(),
+                                " fatbins have no PTX for ", DeviceName(host_)),
+                   "judge this library natively", 209);
   }
 
   bool NeededKernelMissing(size_t path) {
     for (const std::string& needed : options_.needed_kernels) {
-      for (uint32_t kernel = 0; kernel < decisions_->kernels().size();
-           ++kernel) {
-        if (file_.kernel_names[kernel] != needed) continue;
-        const Decision& decision = decisions_->kernels()[kernel][path];
-        if (decision.loads()) continue;
-        v1::PathPrediction& result = Path(path);
-        result.set_outcome(decision.outcome);
-        if (decision.outcome == v1::OUTCOME_UNKNOWN) {
-          *result.add_reasons() = Explain(decision, path);
-          result.set_settled_by(RunIt(file_, host_));
-        } else {
-          *result.add_reasons() =
-              MakeReason("TP227",
-                         absl::StrCat("kernel ", needed, " has no image for ",
-                                      DeviceName(host_)),
-                         FixFor(decision, kPaths[path], host_, tables_),
-                         decision.cuda_error);
-          *result.add_reasons() = Explain(decision, path);
-        }
-        return true;
+      const std::optional<uint32_t> kernel = file_.FindKernel(needed);
+      if (!kernel) continue;
+      const Decision& decision = decisions_->kernel(*kernel)[path];
+      if (decision.loads()) continue;
+      v1::PathPrediction& result = Path(path);
+      result.set_outcome(decision.outcome);
+      if (decision.outcome == v1::OUTCOME_UNKNOWN) {
+        *result.add_reasons() = Explain(decision, path);
+        result.set_settled_by(RunIt(file_, host_));
+      } else {
+        *result.add_reasons() =
+            MakeReason("TP227",
+                       absl::StrCat("kernel ", needed, " has no image for ",
+                                    DeviceName(host_)),
+                       FixFor(decision, kPaths[path], host_, tables_),
+                       decision.cuda_error);
+        *result.add_reasons() = Explain(decision, path);
       }
+      return true;
     }
     return false;
   }
@@ -135,6 +162,8 @@ class FileJudge {
     switch (decision.cause) {
       case Cause::kJitLibraryUnknown:
         return "ldconfig -p | grep libnvidia-ptxjitcompiler";
+      case Cause::kTileIr:
+        return "ldconfig -p | grep libnvidia-tileiras";
       case Cause::kCeilingUnknown:
         return "twinpath check on the host: the probe measures the PTX ISA "
                "ceiling";
@@ -196,6 +225,20 @@ class FileJudge {
                               " needs libnvidia-ptxjitcompiler.so.1; the facts "
                               "do not say whether it is there");
         break;
+      case Cause::kTileIr:
+        detail = absl::StrCat("only Tile IR could serve ", DeviceName(host_),
+                              "; the driver is CUDA ",
+                              host_.cuda ? host_.cuda->ToString() : "unknown");
+        break;
+      case Cause::kPayloadForOtherGpu:
+        detail = absl::StrCat("the entry says ", target,
+                              ", its payload is machine code for sm_",
+                              decision.image->payload_target);
+        break;
+      case Cause::kObfuscated:
+        detail = absl::StrCat(target, " is obfuscated; the driver is CUDA ",
+                              host_.cuda ? host_.cuda->ToString() : "unknown");
+        break;
       case Cause::kDamaged:
         detail = "a fatbin's entries are broken";
         break;
@@ -212,23 +255,22 @@ class FileJudge {
   // "sm_90 x 221, sm_90a x 1376" of the images chosen with an outcome.
   std::string Chosen(size_t path, v1::Outcome outcome) const {
     std::map<std::string, uint32_t> counts;
-    for (const Decisions& decisions : decisions_->fatbins()) {
-      const Decision& decision = decisions[path];
+    for (uint32_t shape = 0; shape < decisions_->shapes().size(); ++shape) {
+      const Decision& decision = decisions_->shapes()[shape][path];
       if (decision.outcome != outcome) continue;
-      ++counts[TargetName(decision.image->kind, decision.image->target)];
+      counts[TargetName(decision.image->kind, decision.image->target)] +=
+          decisions_->FatbinsOf(shape);
     }
     std::vector<std::string> parts;
     for (const auto& [name, count] : counts) {
-      parts.push_back(decisions_->fatbins().size() == 1
-                          ? name
-                          : absl::StrCat(name, " x ", count));
+      parts.push_back(
+          file_.fatbins.size() == 1 ? name : absl::StrCat(name, " x ", count));
     }
     return absl::StrJoin(parts, ", ");
   }
 
   bool AnyChosenRelocatable(size_t path, v1::Outcome outcome) const {
-    return std::any_of(decisions_->fatbins().begin(),
-                       decisions_->fatbins().end(),
+    return std::any_of(decisions_->shapes().begin(), decisions_->shapes().end(),
                        [&](const Decisions& decisions) {
                          return decisions[path].outcome == outcome &&
                                 decisions[path].image->relocatable();
@@ -243,9 +285,9 @@ class FileJudge {
           tally.native == 0
               ? absl::StrCat(Chosen(path, v1::OUTCOME_JIT), " is compiled for ",
                              DeviceName(host_))
-              : absl::StrCat(
-                    tally.jit_needed, " of ", decisions_->fatbins().size(),
-                    " fatbins have no machine code for ", DeviceName(host_)),
+              : absl::StrCat(tally.jit_needed, " of ", file_.fatbins.size(),
+                             " fatbins have no machine code for ",
+                             DeviceName(host_)),
           absl::StrCat("add ", MachineCodeFlag(host_.device, tables_)));
     }
     if (tally.native > 0) {
@@ -270,13 +312,12 @@ class FileJudge {
       }
     }
     if (tally.gaps > 0) {
-      const std::string counts =
-          absl::StrCat(tally.gaps, " of ", decisions_->fatbins().size(),
-                       " fatbins have nothing ",
-                       path == kPtxJit   ? "to compile "
-                       : path == kNative ? "native "
-                                         : "",
-                       "for ", DeviceName(host_));
+      const std::string counts = absl::StrCat(
+          tally.gaps, " of ", file_.fatbins.size(), " fatbins have nothing ",
+          path == kPtxJit   ? "to compile "
+          : path == kNative ? "native "
+                            : "",
+          "for ", DeviceName(host_));
       *result.add_reasons() =
           MakeReason(tally.holes > 0 && path != kPtxJit ? "TP221" : "TP220",
                      tally.holes > 0 && path != kPtxJit
@@ -292,23 +333,22 @@ class FileJudge {
   }
 
   uint64_t FirstHoleOffset(size_t path) const {
-    for (uint32_t i = 0; i < decisions_->fatbins().size(); ++i) {
-      if (!decisions_->fatbins()[i][path].loads() &&
-          decisions_->fatbins()[i][path].outcome == v1::OUTCOME_FAILS &&
-          decisions_->IsHole(i, path)) {
-        return file_.fatbins[i].offset;
-      }
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < file_.classes.size(); ++i) {
+      if (!decisions_->IsHole(i, path)) continue;
+      const uint64_t offset = file_.fatbins[file_.classes[i].first].offset;
+      if (first == 0 || offset < first) first = offset;
     }
-    return 0;
+    return first;
   }
 
   void DescribeUnknownPart(size_t path, const Tally& tally) {
     if (tally.unknown == 0) return;
-    for (const Decisions& decisions : decisions_->fatbins()) {
+    for (const Decisions& decisions : decisions_->shapes()) {
       if (decisions[path].outcome != v1::OUTCOME_UNKNOWN) continue;
       v1::Reason reason = Explain(decisions[path], path);
       reason.set_detail(absl::StrCat(tally.unknown, " of ",
-                                     decisions_->fatbins().size(),
+                                     file_.fatbins.size(),
                                      " fatbins: ", reason.detail()));
       *Path(path).add_reasons() = std::move(reason);
       return;
@@ -322,7 +362,7 @@ class FileJudge {
                       result.outcome() == v1::OUTCOME_JIT;
     if (file_.vendor && path == kPtxJit && (!runs || tally.gaps > 0)) {
       *result.add_reasons() = MakeReason(
-          "TP222", absl::StrCat(tally.jit, " of ", decisions_->fatbins().size(),
+          "TP222", absl::StrCat(tally.jit, " of ", file_.fatbins.size(),
                                 " fatbins have PTX for ", DeviceName(host_)));
     }
     if (file_.report->runtime_compilers_size() > 0) {
@@ -364,22 +404,23 @@ class FileJudge {
     // A file with nothing for this GPU has no gaps: it fails.
     const v1::Outcome outcome = Path(kPlain).outcome();
     if (outcome != v1::OUTCOME_NATIVE && outcome != v1::OUTCOME_JIT) return;
-    for (uint32_t i = 0; i < decisions_->fatbins().size(); ++i) {
-      if (decisions_->fatbins()[i][kPlain].outcome != v1::OUTCOME_FAILS)
-        continue;
+    for (uint32_t i = 0; i < file_.fatbins.size(); ++i) {
+      if (decisions_->fatbin(i)[kPlain].outcome != v1::OUTCOME_FAILS) continue;
       v1::Gap* gap = prediction_.add_gaps();
       gap->set_fatbin(file_.fatbins[i].index);
-      gap->set_kind(decisions_->IsHole(i, kPlain) ? v1::GAP_KIND_HOLE
-                                                  : v1::GAP_KIND_SPECIALISED);
+      gap->set_kind(decisions_->IsHole(file_.fatbins[i].group, kPlain)
+                        ? v1::GAP_KIND_HOLE
+                        : v1::GAP_KIND_SPECIALISED);
     }
   }
 
   void ListKernels() {
-    for (uint32_t kernel = 0; kernel < decisions_->kernels().size(); ++kernel) {
+    if (!options_.all_kernels && options_.max_kernels == 0) return;
+    for (uint32_t kernel = 0; kernel < file_.kernel_names.size(); ++kernel) {
       bool differs = options_.all_kernels;
       for (size_t path = 0; path < 3; ++path) {
         differs |=
-            decisions_->kernels()[kernel][path].outcome != Path(path).outcome();
+            decisions_->kernel(kernel)[path].outcome != Path(path).outcome();
       }
       if (!differs) continue;
       if (!options_.all_kernels &&
@@ -389,7 +430,7 @@ class FileJudge {
       }
       v1::KernelPrediction* listed = prediction_.add_kernels();
       listed->set_kernel(std::string(file_.kernel_names[kernel]));
-      AddPaths(decisions_->kernels()[kernel], *listed->mutable_paths());
+      AddPaths(decisions_->kernel(kernel), *listed->mutable_paths());
     }
   }
 

@@ -1,11 +1,21 @@
 #include "compat/image_rules.h"
 
-#include <initializer_list>
+#include <optional>
 
 #include "compat/target.h"
 
 namespace twinpath::compat::internal {
 namespace {
+
+// Kinds of fatbin entries that cuobjdump 13.2 names, and one that it does not:
+// machine code the driver finalises at load.
+constexpr uint32_t kKindUnfinished = 0x10;
+constexpr uint32_t kKindIndex = 0x20;
+constexpr uint32_t kKindTileIr = 0x80;
+// First CUDA version of a driver with a Tile IR compiler.
+constexpr TwoPart kTileIrCuda = {13, 1};
+// Last CUDA version of a driver seen to refuse obfuscated PTX.
+constexpr TwoPart kObfuscatedRefusedCuda = {13, 2};
 
 Decision Fails(Cause cause, uint32_t cuda_error,
                const ImageView* image = nullptr) {
@@ -22,23 +32,34 @@ struct Candidates {
   const ImageView* tegra = nullptr;
   const ImageView* sass_unknown = nullptr;
   const ImageView* sass_excluded = nullptr;
+  const ImageView* unfinished = nullptr;
   const ImageView* ptx = nullptr;
   const ImageView* ptx_unknown = nullptr;
   const ImageView* ptx_excluded = nullptr;
   const ImageView* ptx_too_new = nullptr;
+  const ImageView* tile_ir = nullptr;
   const ImageView* lto = nullptr;
+  const ImageView* index = nullptr;
   const ImageView* other = nullptr;
   bool any_sass = false;
   bool any_ptx = false;
 };
 
-// Nearest target wins; of equals the first machine code, the last PTX.
-bool Nearer(const ImageView& image, const ImageView* best, bool last_wins) {
-  if (best == nullptr) return true;
-  if (image.target.number() != best->target.number()) {
-    return image.target.number() > best->target.number();
+// Of machine code the nearest target wins, of equals the one without the entry
+// flag 24, of those the first.
+void TakeSass(const ImageView& image, const ImageView*& best) {
+  if (best == nullptr || image.target.number() > best->target.number() ||
+      (image.target.number() == best->target.number() && best->compat_note &&
+       !image.compat_note)) {
+    best = &image;
   }
-  return last_wins;
+}
+
+// Of PTX the nearest target wins, of equals the last.
+void TakePtx(const ImageView& image, const ImageView*& best) {
+  if (best == nullptr || image.target.number() >= best->target.number()) {
+    best = &image;
+  }
 }
 
 void AddSass(const ImageView& image, const HostView& host, const Tables& tables,
@@ -46,16 +67,16 @@ void AddSass(const ImageView& image, const HostView& host, const Tables& tables,
   found.any_sass = true;
   switch (SassFits(image.target, host.device, tables)) {
     case Fit::kYes:
-      if (Nearer(image, found.sass, false)) found.sass = &image;
+      TakeSass(image, found.sass);
       break;
     case Fit::kTegraUnpromised:
-      if (Nearer(image, found.tegra, false)) found.tegra = &image;
+      TakeSass(image, found.tegra);
       break;
     case Fit::kUnknown:
-      found.sass_unknown = &image;
+      TakeSass(image, found.sass_unknown);
       break;
     case Fit::kSuffixExcludes:
-      found.sass_excluded = &image;
+      TakeSass(image, found.sass_excluded);
       break;
     case Fit::kNo:
       break;
@@ -67,18 +88,42 @@ void AddPtx(const ImageView& image, const HostView& host, const Tables& tables,
   found.any_ptx = true;
   switch (PtxFits(image.target, host.device, tables)) {
     case Fit::kYes:
-      if (Nearer(image, found.ptx, true)) found.ptx = &image;
+      TakePtx(image, found.ptx);
       break;
     case Fit::kUnknown:
     case Fit::kTegraUnpromised:
-      found.ptx_unknown = &image;
+      TakePtx(image, found.ptx_unknown);
       break;
     case Fit::kSuffixExcludes:
-      found.ptx_excluded = &image;
+      TakePtx(image, found.ptx_excluded);
       break;
     case Fit::kNo:
-      found.ptx_too_new = &image;
+      TakePtx(image, found.ptx_too_new);
       break;
+  }
+}
+
+void AddOther(const ImageView& image, const HostView& host,
+              const Tables& tables, Candidates& found) {
+  switch (image.kind_number) {
+    case kKindUnfinished:
+      // Matched by its target as machine code is.
+      switch (SassFits(image.target, host.device, tables)) {
+        case Fit::kNo:
+        case Fit::kSuffixExcludes:
+          break;
+        default:
+          found.unfinished = &image;
+      }
+      break;
+    case kKindIndex:
+      found.index = &image;
+      break;
+    case kKindTileIr:
+      found.tile_ir = &image;
+      break;
+    default:
+      found.other = &image;
   }
 }
 
@@ -93,7 +138,7 @@ Candidates Sort(absl::Span<const ImageView> images, const HostView& host,
     } else if (image.kind == v1::IMAGE_KIND_LTO_IR) {
       found.lto = &image;
     } else {
-      found.other = &image;
+      AddOther(image, host, tables, found);
     }
   }
   return found;
@@ -118,11 +163,23 @@ bool CannotInflate(const ImageView& image, bool bare, const HostView& host) {
   return image.zstd && !bare && !host.reads_zstd;
 }
 
-Decision LoadSass(const ImageView& image, bool bare, const HostView& host) {
+Decision LoadSass(const ImageView& image, bool bare, const HostView& host,
+                  const Tables& tables) {
   if (CannotInflate(image, bare, host)) {
     return Fails(Cause::kCompression, 200, &image);
   }
   if (image.unreadable) return Unknown(Cause::kUnknownKind, &image);
+  if (image.payload_target != 0) {
+    // Chosen by its header; only then is the payload looked at.
+    switch (SassFits(MakeTarget(image.payload_target), host.device, tables)) {
+      case Fit::kYes:
+        break;
+      case Fit::kNo:
+        return Fails(Cause::kPayloadForOtherGpu, 300, &image);
+      default:
+        return Unknown(Cause::kTargetUnknown, &image);
+    }
+  }
   return {v1::OUTCOME_NATIVE, Cause::kMachineCode, 0, &image};
 }
 
@@ -136,12 +193,20 @@ Decision CompilePtx(const ImageView& image, bool bare, bool target_fits,
   if (CannotInflate(image, bare, host)) {
     return Fails(Cause::kCompression, 200, &image);
   }
+  if (image.opaque && !bare && host.cuda &&
+      *host.cuda <= kObfuscatedRefusedCuda) {
+    return Fails(Cause::kObfuscated, 218, &image);
+  }
   if (image.ptx_isa > host.ptx_ceiling) {
     if (!host.ceiling_exact) return Unknown(Cause::kCeilingUnknown, &image);
     return Fails(Cause::kPtxNewerThanDriver, 222, &image);
   }
   if (!target_fits) return Fails(Cause::kPtxTargetTooNew, 218, &image);
   if (image.unreadable) return Unknown(Cause::kUnknownKind, &image);
+  if (image.payload_target != 0 && PtxFits(MakeTarget(image.payload_target),
+                                           host.device, tables) != Fit::kYes) {
+    return Unknown(Cause::kTargetUnknown, &image);
+  }
   // ISA 0.0: the report does not state it.
   if (image.ptx_isa.major != 0 &&
       image.ptx_isa < MinimumIsa(image.target, tables)) {
@@ -171,6 +236,23 @@ Decision NothingFits(const Candidates& found, bool look_at_sass) {
   return Fails(look_at_sass ? Cause::kNoImage : Cause::kNoPtx, 209);
 }
 
+// What is left where neither machine code nor PTX is taken: kinds that drivers
+// rank below both.
+std::optional<Decision> DecideRest(const Candidates& found,
+                                   const HostView& host) {
+  if (found.other != nullptr) return Unknown(Cause::kUnknownKind, found.other);
+  const bool without_compiler = host.cuda && *host.cuda < kTileIrCuda;
+  if (found.tile_ir != nullptr && !without_compiler) {
+    return Unknown(Cause::kTileIr, found.tile_ir);
+  }
+  if (found.index != nullptr) return Unknown(Cause::kUnknownKind, found.index);
+  if (found.tile_ir != nullptr) {
+    return Fails(Cause::kTileIr, 221, found.tile_ir);
+  }
+  return std::nullopt;
+}
+
+// Forced JIT takes entries of kind 1, before anything is ranked.
 Decision DecidePtx(const Candidates& found, const HostView& host,
                    const Tables& tables) {
   if (found.ptx != nullptr) {
@@ -183,30 +265,45 @@ Decision DecidePtx(const Candidates& found, const HostView& host,
   return NothingFits(found, /*look_at_sass=*/false);
 }
 
-Decision DecideNative(const Candidates& found, const HostView& host) {
-  if (found.sass != nullptr) return LoadSass(*found.sass, false, host);
+// Machine code, and what drivers rank beside it; nullopt: none to take.
+std::optional<Decision> DecideMachineCode(const Candidates& found,
+                                          const HostView& host,
+                                          const Tables& tables) {
+  if (found.sass != nullptr) return LoadSass(*found.sass, false, host, tables);
   if (found.tegra != nullptr) return Unknown(Cause::kTegra, found.tegra);
   if (found.sass_unknown != nullptr) {
     return Unknown(Cause::kTargetUnknown, found.sass_unknown);
   }
-  if (found.other != nullptr) return Unknown(Cause::kUnknownKind, found.other);
+  if (found.unfinished != nullptr) {
+    return Unknown(Cause::kUnknownKind, found.unfinished);
+  }
+  return std::nullopt;
+}
+
+Decision DecideNative(const Candidates& found, const HostView& host,
+                      const Tables& tables) {
+  if (const auto decision = DecideMachineCode(found, host, tables)) {
+    return *decision;
+  }
+  // These may hold machine code, or (Tile IR) may not count as PTX JIT.
+  const auto rest = DecideRest(found, host);
+  if (rest && rest->outcome == v1::OUTCOME_UNKNOWN) return *rest;
   // Measured: 223 as soon as the PTX's target fits, whatever its ISA.
   if (found.ptx != nullptr) return Fails(Cause::kJitDisabled, 223, found.ptx);
+  if (rest) return *rest;
   return NothingFits(found, /*look_at_sass=*/true);
 }
 
 Decision DecidePlain(const Candidates& found, const HostView& host,
                      const Tables& tables) {
-  if (found.sass != nullptr) return LoadSass(*found.sass, false, host);
-  if (found.tegra != nullptr) return Unknown(Cause::kTegra, found.tegra);
-  if (found.sass_unknown != nullptr) {
-    return Unknown(Cause::kTargetUnknown, found.sass_unknown);
+  if (const auto decision = DecideMachineCode(found, host, tables)) {
+    return *decision;
   }
   if (found.ptx != nullptr) return DecidePtx(found, host, tables);
   if (found.ptx_unknown != nullptr) {
     return Unknown(Cause::kTargetUnknown, found.ptx_unknown);
   }
-  if (found.other != nullptr) return Unknown(Cause::kUnknownKind, found.other);
+  if (const auto decision = DecideRest(found, host)) return *decision;
   return NothingFits(found, /*look_at_sass=*/true);
 }
 
@@ -231,7 +328,7 @@ Decisions DecideBare(const ImageView& image, const HostView& host,
   Decision loaded;
   if (image.sass()) {
     if (found.sass != nullptr) {
-      loaded = LoadSass(image, true, host);
+      loaded = LoadSass(image, true, host, tables);
     } else if (found.tegra != nullptr) {
       loaded = Unknown(Cause::kTegra, &image);
     } else if (found.sass_unknown != nullptr) {
@@ -251,7 +348,7 @@ Decisions DecideBare(const ImageView& image, const HostView& host,
 Decisions Decide(absl::Span<const ImageView> images, const HostView& host,
                  const Tables& tables) {
   const Candidates found = Sort(images, host, tables);
-  return {DecideNative(found, host), DecidePtx(found, host, tables),
+  return {DecideNative(found, host, tables), DecidePtx(found, host, tables),
           DecidePlain(found, host, tables)};
 }
 
@@ -312,6 +409,14 @@ const char* CodeOf(Cause cause) {
       return "TP213";
     case Cause::kDamaged:
       return "TP229";
+    case Cause::kTileIr:
+      return "TP255";
+    case Cause::kPayloadForOtherGpu:
+      return "TP256";
+    case Cause::kObfuscated:
+      return "TP257";
+    case Cause::kDeviceRuntime:
+      return "TP258";
   }
   return "TP213";
 }

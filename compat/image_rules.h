@@ -1,7 +1,8 @@
 // The driver's choice: which image of a fatbin it takes on each path and what
 // comes of it. Measured rules (docs/compat-model.md, docs/gpu-runs.md):
 // machine code beats PTX, the nearest target of a kind wins, and after the
-// choice nothing else is tried.
+// choice nothing else is tried. Kinds are ranked as the driver ranks them:
+// machine code, kind 0x10, PTX, the rest.
 
 #ifndef TWINPATH_COMPAT_IMAGE_RULES_H_
 #define TWINPATH_COMPAT_IMAGE_RULES_H_
@@ -36,6 +37,10 @@ enum class Cause : uint8_t {
   kLtoOnly,
   kUnknownKind,
   kDamaged,
+  kTileIr,
+  kPayloadForOtherGpu,
+  kObfuscated,
+  kDeviceRuntime,
 };
 
 struct Decision {

@@ -1,6 +1,7 @@
 #include "compat/predict.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/unread.h"
+#include "compat/answer_cache.h"
 #include "compat/file_prediction.h"
 #include "compat/host_check.h"
 #include "compat/image_rules.h"
@@ -85,10 +87,12 @@ v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
   v1::PathPrediction whole;
   whole.set_path(kPaths[path]);
   const int at = static_cast<int>(path);
+  // Whether some file brings code for this CPU; a file that could not be read,
+  // or is for the other CPU, does not make one that compiles at run time known.
   bool any_code = false;
-  for (const v1::FilePrediction& file : files) {
-    any_code |= Badness(file.paths(at).outcome()) > 0 &&
-                !OnlyRunTimeCompiler(file.paths(at));
+  for (size_t i = 0; i < files.size(); ++i) {
+    any_code |= fatbins[i] > 0 && !IsForOtherCpu(files[i].paths(at)) &&
+                !OnlyRunTimeCompiler(files[i].paths(at));
   }
   // An artifact may serve hosts of both CPUs; where some of its device code is
   // for this one, the files for the other one are not looked at here.
@@ -212,35 +216,94 @@ void AddMissingKernels(const std::vector<const FileView*>& files,
   }
 }
 
-struct Result {
+// All that PredictFiles finds; what differs between hosts with equal HostViews
+// is added afterwards.
+struct Answer {
   std::vector<v1::FilePrediction> files;
   std::vector<v1::PathPrediction> paths;
+
+  size_t Bytes() const {
+    size_t bytes = sizeof(Answer);
+    for (const auto& file : files) bytes += file.SpaceUsedLong();
+    for (const auto& path : paths) bytes += path.SpaceUsedLong();
+    return bytes;
+  }
 };
 
-Result PredictFiles(const std::vector<const FileView*>& files,
-                    bool first_decides, const v1::HostFacts& facts,
-                    const v1::Gpu& gpu, const Tables& tables,
-                    const PredictOptions& options) {
-  const HostView host = LookAtHost(facts, gpu, tables);
-  Result result;
+Answer PredictFiles(const std::vector<const FileView*>& files,
+                    bool first_decides, const HostView& host,
+                    const Tables& tables, const PredictOptions& options) {
+  Answer answer;
   absl::flat_hash_set<std::string> found;
   std::vector<size_t> fatbins;
   for (const FileView* file : files) {
     fatbins.push_back(file->fatbins.size());
-    result.files.push_back(
+    answer.files.push_back(
         internal::PredictFile(*file, host, tables, options, found));
   }
   for (size_t path = 0; path < kPaths.size(); ++path) {
     v1::PathPrediction whole =
-        Whole(result.files, fatbins, first_decides, path);
+        Whole(answer.files, fatbins, first_decides, path);
     AddMissingKernels(files, options.needed_kernels, found, whole);
-    if (path == internal::kPlain) AddLeaks(facts, whole);
     if (path == internal::kPtxJit && Loads(whole)) {
       AddVendorLibraries(files, whole);
     }
-    result.paths.push_back(std::move(whole));
+    answer.paths.push_back(std::move(whole));
   }
-  return result;
+  return answer;
+}
+
+// Writes values so that no two different lists of them read alike.
+class KeyWriter {
+ public:
+  void Add(absl::string_view text) {
+    absl::StrAppend(&key_, text.size(), ":", text);
+  }
+  void Add(uint64_t number) { absl::StrAppend(&key_, number, ","); }
+  void Add(TwoPart version) {
+    Add(uint64_t{version.major});
+    Add(uint64_t{version.minor});
+  }
+  std::string Take() { return std::move(key_); }
+
+ private:
+  std::string key_;
+};
+
+// All of a host that an answer depends on. A field added to HostView does not
+// compile here until it is listed: an answer must not be given to a host that
+// differs in it.
+void AddHost(const HostView& host, KeyWriter& key) {
+  const auto& [device, gpu_name, cpu, cuda, driver, ptx_ceiling, ceiling_exact,
+               ceiling_measured, jit_library, reads_zstd, blocker] = host;
+  key.Add(uint64_t{device});
+  key.Add(gpu_name);
+  key.Add(static_cast<uint64_t>(cpu));
+  key.Add(cuda.value_or(TwoPart{}));
+  key.Add(uint64_t{driver ? driver->parts.size() + 1 : 0});
+  if (driver) {
+    for (const uint32_t part : driver->parts) key.Add(uint64_t{part});
+  }
+  key.Add(ptx_ceiling);
+  key.Add(uint64_t{ceiling_exact});
+  key.Add(uint64_t{ceiling_measured});
+  key.Add(static_cast<uint64_t>(jit_library));
+  key.Add(uint64_t{reads_zstd});
+  key.Add(uint64_t{blocker.has_value()});
+  if (blocker) {
+    key.Add(static_cast<uint64_t>(blocker->outcome));
+    key.Add(blocker->reason.SerializeAsString());
+    key.Add(blocker->settled_by);
+  }
+}
+
+void AddOptions(const PredictOptions& options, KeyWriter& key) {
+  const auto& [all_kernels, all_images, needed_kernels, max_kernels] = options;
+  key.Add(uint64_t{all_kernels});
+  key.Add(uint64_t{all_images});
+  key.Add(uint64_t{max_kernels});
+  key.Add(uint64_t{needed_kernels.size()});
+  for (const std::string& kernel : needed_kernels) key.Add(kernel);
 }
 
 bool IsProgram(const v1::FileReport& report) {
@@ -264,9 +327,12 @@ std::set<std::string> NeededKernels(const std::vector<FileView>& files,
   words.insert(entry.covers().begin(), entry.covers().end());
   std::set<std::string> needed;
   if (words.empty()) return needed;
-  for (const FileView& file : files) {
-    for (const absl::string_view name : file.kernel_names) {
-      if (words.contains(name)) needed.insert(std::string(name));
+  for (const absl::string_view word : words) {
+    for (const FileView& file : files) {
+      if (file.FindKernel(word)) {
+        needed.insert(std::string(word));
+        break;
+      }
     }
   }
   return needed;
@@ -327,9 +393,8 @@ EntryFiles FilesOfEntry(const std::vector<FileView>& all,
   }
   // A library that holds a needed kernel may be opened at run time.
   for (const FileView& file : all) {
-    if (needed_kernels.empty()) break;
-    for (const absl::string_view name : file.kernel_names) {
-      if (needed_kernels.count(std::string(name)) > 0) {
+    for (const std::string& kernel : needed_kernels) {
+      if (file.FindKernel(kernel)) {
         add(&file);
         break;
       }
@@ -344,44 +409,105 @@ EntryFiles FilesOfEntry(const std::vector<FileView>& all,
   return {std::move(chosen), true};
 }
 
+// What of an entry does not depend on the host.
+struct EntryPlan {
+  std::vector<const FileView*> files;
+  bool program_first = false;
+  PredictOptions options;
+
+  size_t Bytes() const {
+    size_t bytes = sizeof(EntryPlan) + files.size() * sizeof(files[0]);
+    for (const std::string& kernel : options.needed_kernels) {
+      bytes += kernel.size() + sizeof(kernel);
+    }
+    return bytes;
+  }
+};
+
+EntryPlan PlanOf(const std::vector<FileView>& all, const v1::Entry& entry) {
+  const std::set<std::string> needed = NeededKernels(all, entry);
+  EntryFiles chosen = FilesOfEntry(all, entry, needed);
+  EntryPlan plan;
+  plan.files = std::move(chosen.files);
+  plan.program_first = chosen.program_first;
+  plan.options.max_kernels = 0;
+  plan.options.needed_kernels.assign(needed.begin(), needed.end());
+  return plan;
+}
+
+// What a Predictor keeps at most: answers of hosts, and plans of entries.
+constexpr size_t kAnswerBytes = size_t{32} << 20;
+constexpr size_t kPlanBytes = size_t{4} << 20;
+
 }  // namespace
 
+struct Predictor::Caches {
+  internal::AnswerCache<Answer> answers{kAnswerBytes};
+  internal::AnswerCache<EntryPlan> plans{kPlanBytes};
+};
+
 Predictor::Predictor(const v1::ArtifactReport& report)
-    : prepared_(std::make_unique<internal::Prepared>(report)) {}
+    : prepared_(std::make_unique<internal::Prepared>(report)),
+      caches_(std::make_unique<Caches>()) {}
 
 Predictor::~Predictor() = default;
 
 v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
                                   const v1::Gpu& gpu, const Tables& tables,
                                   const PredictOptions& options) const {
-  std::vector<const FileView*> files;
-  for (const FileView& file : prepared_->files()) files.push_back(&file);
-  Result result = PredictFiles(files, false, facts, gpu, tables, options);
+  const HostView host = LookAtHost(facts, gpu, tables);
+  KeyWriter key;
+  key.Add(tables.version());
+  AddHost(host, key);
+  AddOptions(options, key);
+  std::string written = key.Take();
+  std::shared_ptr<const Answer> answer = caches_->answers.Find(written);
+  if (answer == nullptr) {
+    std::vector<const FileView*> files;
+    for (const FileView& file : prepared_->files()) files.push_back(&file);
+    answer = std::make_shared<const Answer>(
+        PredictFiles(files, false, host, tables, options));
+    caches_->answers.Keep(std::move(written), answer, answer->Bytes());
+  }
   v1::Prediction prediction;
   prediction.set_gpu_uuid(gpu.uuid());
   prediction.set_gpu_name(gpu.name());
   *prediction.mutable_compute_capability() = gpu.compute_capability();
   prediction.set_model_version(tables.version());
-  for (v1::PathPrediction& path : result.paths) {
-    *prediction.add_paths() = std::move(path);
-  }
-  for (v1::FilePrediction& file : result.files) {
-    *prediction.add_files() = std::move(file);
-  }
+  prediction.mutable_paths()->Add(answer->paths.begin(), answer->paths.end());
+  prediction.mutable_files()->Add(answer->files.begin(), answer->files.end());
+  AddLeaks(facts, *prediction.mutable_paths(internal::kPlain));
   return prediction;
 }
 
 std::vector<v1::PathPrediction> Predictor::PredictEntry(
     const v1::Entry& entry, const v1::HostFacts& facts, const v1::Gpu& gpu,
     const Tables& tables) const {
-  PredictOptions options;
-  options.max_kernels = 0;
-  const std::set<std::string> needed = NeededKernels(prepared_->files(), entry);
-  options.needed_kernels.assign(needed.begin(), needed.end());
-  const EntryFiles chosen = FilesOfEntry(prepared_->files(), entry, needed);
-  return PredictFiles(chosen.files, chosen.program_first, facts, gpu, tables,
-                      options)
-      .paths;
+  const HostView host = LookAtHost(facts, gpu, tables);
+  const std::string of_entry = entry.SerializeAsString();
+  KeyWriter key;
+  key.Add("entry");
+  key.Add(of_entry);
+  key.Add(tables.version());
+  AddHost(host, key);
+  std::string written = key.Take();
+  std::shared_ptr<const Answer> answer = caches_->answers.Find(written);
+  if (answer == nullptr) {
+    std::shared_ptr<const EntryPlan> plan = caches_->plans.Find(of_entry);
+    if (plan == nullptr) {
+      plan =
+          std::make_shared<const EntryPlan>(PlanOf(prepared_->files(), entry));
+      caches_->plans.Keep(of_entry, plan, plan->Bytes());
+    }
+    Answer found = PredictFiles(plan->files, plan->program_first, host, tables,
+                                plan->options);
+    found.files.clear();
+    answer = std::make_shared<const Answer>(std::move(found));
+    caches_->answers.Keep(std::move(written), answer, answer->Bytes());
+  }
+  std::vector<v1::PathPrediction> paths = answer->paths;
+  AddLeaks(facts, paths[internal::kPlain]);
+  return paths;
 }
 
 v1::Prediction Predict(const v1::ArtifactReport& report,

@@ -64,8 +64,9 @@ namespace internal {
 class Prepared;
 }  // namespace internal
 
-// The same for many hosts: what depends on the report alone is computed once.
-// Keeps a pointer to the report. Thread-safe.
+// The same for many hosts: what depends on the report alone is computed once,
+// and an answer is kept for hosts that do not differ in what it depends on.
+// Keeps up to 36 MiB of answers, and a pointer to the report. Thread-safe.
 class Predictor {
  public:
   explicit Predictor(const v1::ArtifactReport& report);
@@ -82,7 +83,9 @@ class Predictor {
                                                const Tables& tables) const;
 
  private:
+  struct Caches;
   std::unique_ptr<internal::Prepared> prepared_;
+  std::unique_ptr<Caches> caches_;
 };
 
 }  // namespace twinpath::compat

@@ -1,6 +1,8 @@
 #include "compat/prepared.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -18,6 +20,13 @@ namespace {
 // Biggest kernel-less link stub seen is 1.4 KB; the smallest cubin with a
 // kernel is above 2 KB. Only used where kernels were not read.
 constexpr uint64_t kStubBytes = 2048;
+
+// Entry flag of machine code that carries a copy of its .nv.compat section
+// (docs/formats/device-code.md).
+constexpr uint64_t kFlagCompatNote = 0x1000000;
+
+// In the names of libcudadevrt's kernels, from CUDA 12 on.
+constexpr absl::string_view kDeviceRuntime = "_cuda_device_runtime_cu_";
 
 // Numbers the kernel names of one file.
 class KernelNumbers {
@@ -48,8 +57,12 @@ ImageView ViewOf(const v1::Image& image, KernelNumbers& numbers) {
   view.target = image.target();
   view.ptx_isa = TwoPart::From(image.ptx_isa());
   view.zstd = image.compression() == v1::COMPRESSION_ZSTD;
+  view.opaque = image.compression() == v1::COMPRESSION_OPAQUE;
+  view.payload_target = image.payload_target();
+  // A payload for another target was read well; that is its problem.
   view.unreadable =
-      image.compression() == v1::COMPRESSION_OPAQUE || !image.problem().empty();
+      view.opaque || (!image.problem().empty() && view.payload_target == 0);
+  view.compat_note = (image.flags() & kFlagCompatNote) != 0;
   view.kernels_read = image.kernels_read();
   view.kernels.reserve(static_cast<size_t>(image.kernels_size()));
   for (const v1::Kernel& kernel : image.kernels()) {
@@ -106,6 +119,110 @@ void Describe(FatbinView& fatbin) {
   SortUnique(fatbin.kernels);
 }
 
+// All a driver's choice can depend on, as bytes that are equal for equal
+// fatbins. Each value ends with a separator, so that none runs into the next.
+std::string ShapeKey(const FatbinView& fatbin) {
+  std::string key = absl::StrCat(fatbin.bare, ",", fatbin.damaged, ",",
+                                 fatbin.registration, ";");
+  for (const ImageView& image : fatbin.images) {
+    absl::StrAppend(&key, image.kind, ",", image.kind_number, ",",
+                    image.target.number(), ",", image.target.suffix(), ",");
+    absl::StrAppend(&key, image.ptx_isa.major, ".", image.ptx_isa.minor, ",",
+                    image.payload_target, ",");
+    absl::StrAppend(&key, image.zstd, image.unreadable, image.opaque,
+                    image.compat_note, image.kernels_read, ";");
+  }
+  return key;
+}
+
+// Gives every distinct key a number, in order of appearance.
+template <typename Key>
+class Interner {
+ public:
+  // The number, and whether it is new.
+  std::pair<uint32_t, bool> Number(Key key) {
+    const auto [it, inserted] = numbers_.try_emplace(
+        std::move(key), static_cast<uint32_t>(numbers_.size()));
+    return {it->second, inserted};
+  }
+
+ private:
+  std::map<Key, uint32_t> numbers_;
+};
+
+void FindShapes(FileView& file) {
+  Interner<std::string> shapes;
+  for (uint32_t i = 0; i < file.fatbins.size(); ++i) {
+    const auto [number, is_new] = shapes.Number(ShapeKey(file.fatbins[i]));
+    file.fatbins[i].shape = number;
+    if (is_new) file.shapes.push_back(i);
+  }
+}
+
+void FindKernelClasses(FileView& file) {
+  std::vector<std::vector<KernelClass::Place>> places(file.kernel_names.size());
+  for (const FatbinView& fatbin : file.fatbins) {
+    for (const uint32_t kernel : fatbin.kernels) {
+      KernelClass::Place place{fatbin.shape, {}};
+      for (uint32_t i = 0; i < fatbin.images.size(); ++i) {
+        const ImageView& image = fatbin.images[i];
+        if (image.kernels_read &&
+            !std::binary_search(image.kernels.begin(), image.kernels.end(),
+                                kernel)) {
+          place.missing.push_back(i);
+        }
+      }
+      std::vector<KernelClass::Place>& of_kernel = places[kernel];
+      if (std::find(of_kernel.begin(), of_kernel.end(), place) ==
+          of_kernel.end()) {
+        of_kernel.push_back(std::move(place));
+      }
+    }
+  }
+  Interner<std::vector<KernelClass::Place>> classes;
+  file.kernel_class.reserve(places.size());
+  for (std::vector<KernelClass::Place>& of_kernel : places) {
+    std::sort(of_kernel.begin(), of_kernel.end());
+    const auto [number, is_new] = classes.Number(of_kernel);
+    file.kernel_class.push_back(number);
+    if (is_new) file.kernel_classes.push_back({std::move(of_kernel), 0});
+    ++file.kernel_classes[number].kernels;
+  }
+}
+
+void FindClasses(FileView& file) {
+  Interner<std::vector<uint32_t>> classes;
+  for (uint32_t i = 0; i < file.fatbins.size(); ++i) {
+    FatbinView& fatbin = file.fatbins[i];
+    std::vector<uint32_t> kernel_classes;
+    for (const uint32_t kernel : fatbin.kernels) {
+      kernel_classes.push_back(file.kernel_class[kernel]);
+    }
+    SortUnique(kernel_classes);
+    std::vector<uint32_t> key = kernel_classes;
+    key.push_back(fatbin.shape);
+    const auto [number, is_new] = classes.Number(std::move(key));
+    fatbin.group = number;
+    if (is_new) {
+      file.classes.push_back({fatbin.shape, std::move(kernel_classes), 0, i});
+    }
+    ++file.classes[number].fatbins;
+  }
+}
+
+// Groups fatbins and kernels that no host can tell apart.
+void Group(FileView& file) {
+  FindShapes(file);
+  FindKernelClasses(file);
+  FindClasses(file);
+  file.kernels_by_name.resize(file.kernel_names.size());
+  std::iota(file.kernels_by_name.begin(), file.kernels_by_name.end(), 0u);
+  std::sort(file.kernels_by_name.begin(), file.kernels_by_name.end(),
+            [&file](uint32_t a, uint32_t b) {
+              return file.kernel_names[a] < file.kernel_names[b];
+            });
+}
+
 // Fills what is said about all images of a file.
 void DescribeFile(FileView& file) {
   // Ordered as people read them: machine code, PTX, the rest, by number.
@@ -133,6 +250,20 @@ void DescribeFile(FileView& file) {
   std::vector<std::string> names;
   for (const auto& [rank, rest] : held) names.push_back(rest.second);
   file.held = absl::StrJoin(names, ", ");
+}
+
+// A piece of libcudadevrt as a device link takes it.
+bool IsDeviceRuntime(const v1::Fatbin& fatbin) {
+  return std::any_of(fatbin.images().begin(), fatbin.images().end(),
+                     [](const v1::Image& image) {
+                       return image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS &&
+                              std::any_of(image.kernels().begin(),
+                                          image.kernels().end(),
+                                          [](const v1::Kernel& kernel) {
+                                            return absl::StrContains(
+                                                kernel.name(), kDeviceRuntime);
+                                          });
+                     });
 }
 
 FileView ViewOf(const v1::FileReport& report) {
@@ -173,20 +304,31 @@ FileView ViewOf(const v1::FileReport& report) {
       continue;
     }
     Describe(view);
+    if (IsDeviceRuntime(fatbin)) {
+      file.device_runtimes.push_back(std::move(view));
+      continue;
+    }
     file.fatbins.push_back(std::move(view));
   }
   file.kernel_names = numbers.Take();
-  file.kernel_fatbins.resize(file.kernel_names.size());
-  for (uint32_t i = 0; i < file.fatbins.size(); ++i) {
-    for (const uint32_t kernel : file.fatbins[i].kernels) {
-      file.kernel_fatbins[kernel].push_back(i);
-    }
-  }
+  Group(file);
   DescribeFile(file);
   return file;
 }
 
 }  // namespace
+
+std::optional<uint32_t> FileView::FindKernel(absl::string_view kernel) const {
+  const auto it =
+      std::lower_bound(kernels_by_name.begin(), kernels_by_name.end(), kernel,
+                       [this](uint32_t number, absl::string_view wanted) {
+                         return kernel_names[number] < wanted;
+                       });
+  if (it == kernels_by_name.end() || kernel_names[*it] != kernel) {
+    return std::nullopt;
+  }
+  return *it;
+}
 
 bool IsVendorLibrary(absl::string_view base_name) {
   for (const absl::string_view prefix :

@@ -1,14 +1,19 @@
 // Prepared: a report brought into the shape predictions need, once for all
-// hosts: fatbins that count, kernels as numbers, what each image is.
+// hosts: fatbins that count, kernels as numbers, what each image is. A file of
+// thousands of fatbins has a few dozen distinct ones: what the driver decides
+// on is kept once (shapes), and fatbins and kernels that no host can tell apart
+// are grouped (classes), so that a prediction costs by what differs, not by the
+// file's size.
 //
-// Does not count: relocatable images that nothing registers (left over), and
+// Does not count: relocatable images that nothing registers (left over),
 // fatbins without a kernel (the device-link stub of every executable, files
-// that only hold device functions). Immutable after construction; thread-safe.
+// that only hold device functions), and the device runtime's own. Immutable after construction; thread-safe.
 
 #ifndef TWINPATH_COMPAT_PREPARED_H_
 #define TWINPATH_COMPAT_PREPARED_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +32,12 @@ struct ImageView {
   bool zstd = false;
   // Payload opaque or not decodable: chosen by its header, outcome unknown.
   bool unreadable = false;
+  // Payload obfuscated (fatbinary's own scheme).
+  bool opaque = false;
+  // Flag bit 24 of the entry, which loses a tie between equal machine code.
+  bool compat_note = false;
+  // Target number the payload states where the entry says another; else 0.
+  uint32_t payload_target = 0;
   bool kernels_read = false;
   // Sorted numbers of its kernels in the file.
   std::vector<uint32_t> kernels;
@@ -46,6 +57,9 @@ struct ImageView {
 
 struct FatbinView {
   uint32_t index = 0;
+  // Position in FileView::shapes and in FileView::classes.
+  uint32_t shape = 0;
+  uint32_t group = 0;
   uint64_t offset = 0;
   bool bare = false;
   bool damaged = false;
@@ -63,13 +77,46 @@ struct FatbinView {
   }
 };
 
+// Kernels that lie alike in fatbins of the same shapes.
+struct KernelClass {
+  // Where it is to be found: a fatbin's shape, and the positions of the images
+  // that were read and do not hold it.
+  struct Place {
+    uint32_t shape = 0;
+    std::vector<uint32_t> missing;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  std::vector<Place> places;
+  uint32_t kernels = 0;
+};
+
+// Fatbins of one shape that hold kernels of the same classes.
+struct FatbinClass {
+  uint32_t shape = 0;
+  // Positions in FileView::kernel_classes, ascending.
+  std::vector<uint32_t> kernel_classes;
+  uint32_t fatbins = 0;
+  // The first of them, in file order.
+  uint32_t first = 0;
+};
+
 struct FileView {
   const v1::FileReport* report = nullptr;
   // Fatbins that count.
   std::vector<FatbinView> fatbins;
-  // Names of kernels by number, and the positions in `fatbins` that hold each.
+  // Position in `fatbins` of the first fatbin of each shape.
+  std::vector<uint32_t> shapes;
+  std::vector<FatbinClass> classes;
+  // Names of kernels by number, and the class of each.
   std::vector<absl::string_view> kernel_names;
-  std::vector<std::vector<uint32_t>> kernel_fatbins;
+  std::vector<uint32_t> kernel_class;
+  std::vector<KernelClass> kernel_classes;
+  // Numbers of the kernels, by name.
+  std::vector<uint32_t> kernels_by_name;
+  // Relocatable pieces of libcudadevrt, the device runtime of programs that
+  // launch kernels from kernels: linked with the program's own, never launched
+  // by themselves, so they do not count.
+  std::vector<FatbinView> device_runtimes;
   uint32_t left_over = 0;
   uint32_t kernel_less = 0;
   // First wrapper that points at no fatbin; nullptr: none.
@@ -86,6 +133,11 @@ struct FileView {
   bool kernels_complete = true;
 
   absl::string_view name() const { return report->name(); }
+  const FatbinView& shape(uint32_t number) const {
+    return fatbins[shapes[number]];
+  }
+  // Number of a kernel; nullopt: no image of the file holds it.
+  std::optional<uint32_t> FindKernel(absl::string_view kernel) const;
 };
 
 class Prepared {

@@ -56,6 +56,16 @@ std::optional<Fit> SuffixRule(const v1::Target& target, uint32_t number,
                               uint32_t device, bool base_fits,
                               const Tables& tables) {
   const Fit excluded = base_fits ? Fit::kSuffixExcludes : Fit::kNo;
+  // A suffix that a known number does not have names a target of no GPU.
+  const GpuRow* row = tables.FindGpu(target.number());
+  if (row != nullptr && target.suffix() == v1::TARGET_SUFFIX_ARCH &&
+      !row->has_arch_suffix) {
+    return excluded;
+  }
+  if (row != nullptr && target.suffix() == v1::TARGET_SUFFIX_FAMILY &&
+      !row->has_family_suffix) {
+    return excluded;
+  }
   if (target.suffix() == v1::TARGET_SUFFIX_ARCH) {
     return number == device ? Fit::kYes : excluded;
   }

@@ -93,6 +93,7 @@ void ApplyTarget(uint32_t number, char suffix, v1::Image& image) {
     target.set_suffix(SuffixOfLetter(suffix));
   }
   if (number != 0 && target.number() != number) {
+    image.set_payload_target(number);
     SetProblem(image, absl::StrCat("the entry says target ", target.number(),
                                    ", its payload says ", number));
   }

@@ -93,11 +93,11 @@ TEST(Predict, DamagedFatbinIsUnknown) {
 }
 
 TEST(Predict, UnknownKindsMatterOnlyWhereNothingKnownFits) {
-  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifact({"sm_90 other128"}))),
+  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifact({"sm_90 other512"}))),
             "native | unknown | native");
-  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifact({"compute_90 other128"}))),
+  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifact({"compute_90 other512"}))),
             "unknown | jit | jit");
-  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifact({"other128"}))),
+  EXPECT_EQ(Answers(On("9.0 R580", MakeArtifact({"other512"}))),
             "unknown | unknown | unknown");
 }
 
