@@ -2,9 +2,11 @@
 
 #include <string>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/str_join.h"
+#include "base/text.h"
+#include "compat/forward_compat.h"
 #include "compat/reason.h"
 #include "compat/target.h"
 
@@ -17,19 +19,6 @@ constexpr char kAskDriver[] =
 Blocker MakeBlocker(v1::Outcome outcome, v1::Reason reason,
                     std::string settled_by = "") {
   return {outcome, std::move(reason), std::move(settled_by)};
-}
-
-std::optional<uint32_t> BranchOf(const v1::Driver& driver) {
-  if (const auto version =
-          DriverVersion::Parse(driver.kernel_module_version())) {
-    return version->branch();
-  }
-  absl::string_view name = driver.branch();
-  uint32_t number = 0;
-  if (absl::ConsumePrefix(&name, "R") && absl::SimpleAtoi(name, &number)) {
-    return number;
-  }
-  return std::nullopt;
 }
 
 // What the driver probe says; nullopt when the driver answers.
@@ -57,6 +46,18 @@ std::optional<Blocker> DriverBlocker(const v1::Driver& driver) {
           MakeReason("TP103", absl::StrCat("driver probe: ", probe.error())),
           "dmesg | grep -i xid");
     case v1::PROBE_STATE_FAILED:
+      if (driver.has_forward_compat() &&
+          (probe.cuda_error() == 803 || probe.cuda_error() == 804)) {
+        return MakeBlocker(
+            v1::OUTCOME_FAILS,
+            MakeReason("TP121",
+                       absl::StrCat("libcuda ", driver.libcuda_version(),
+                                    " for forward compatibility at ",
+                                    Printable(driver.libcuda_path()),
+                                    ", kernel module ",
+                                    driver.kernel_module_version()),
+                       "", probe.cuda_error()));
+      }
       if (probe.cuda_error() == 803) {
         return MakeBlocker(
             v1::OUTCOME_UNKNOWN,
@@ -66,6 +67,15 @@ std::optional<Blocker> DriverBlocker(const v1::Driver& driver) {
                              ", libcuda ", driver.libcuda_version()),
                 "", 803),
             "cat /proc/driver/nvidia/version");
+      }
+      if (driver.missing_nodes_size() > 0) {
+        return MakeBlocker(
+            v1::OUTCOME_UNKNOWN,
+            MakeReason("TP113",
+                       absl::StrCat(absl::StrJoin(driver.missing_nodes(), ", "),
+                                    "; driver probe: ", probe.error()),
+                       "", probe.cuda_error()),
+            "nvidia-modprobe -u -c=0 && nvidia-smi");
       }
       return MakeBlocker(
           v1::OUTCOME_UNKNOWN,
@@ -120,10 +130,15 @@ std::optional<Blocker> DroppedBlocker(const HostView& view,
           absl::StrCat("keep this host on driver R", *row->driver_last), 100));
 }
 
+// `compat_cuda`: CUDA version of a forward-compatibility libcuda that works but
+// was not started here.
 void FillDriver(const v1::Driver& driver, std::optional<uint32_t> branch,
-                const Tables& tables, HostView& view) {
+                std::optional<TwoPart> compat_cuda, const Tables& tables,
+                HostView& view) {
   view.driver = DriverVersion::Parse(driver.kernel_module_version());
-  if (driver.cuda_version().major() > 0) {
+  if (compat_cuda) {
+    view.cuda = compat_cuda;
+  } else if (driver.cuda_version().major() > 0) {
     view.cuda = TwoPart::From(driver.cuda_version());
   } else if (branch) {
     if (const DriverRow* row = tables.FindDriver(*branch))
@@ -169,26 +184,49 @@ HostView LookAtHost(const v1::HostFacts& facts, const v1::Gpu& gpu,
   HostView view;
   view.gpu_name = gpu.name();
   view.cpu = facts.cpu_architecture();
-  const std::optional<uint32_t> branch = BranchOf(facts.driver());
-  FillDriver(facts.driver(), branch, tables, view);
+  const v1::Driver& driver = facts.driver();
+  const std::optional<uint32_t> branch = DriverBranchOf(driver);
+  // A libcuda that answered the probe works, whatever its note says.
+  std::optional<CompatDecision> compat;
+  if (driver.has_forward_compat() &&
+      (facts.simulated() || driver.probe().state() != v1::PROBE_STATE_OK)) {
+    compat = DecideForwardCompat(driver.forward_compat(),
+                                 driver.libcuda_version(), facts, gpu, tables);
+  }
+  FillDriver(driver, branch, compat ? compat->cuda : std::nullopt, tables,
+             view);
   if (gpu.capability_probe().state() == v1::PROBE_STATE_OK) {
     view.device = CapabilityNumber(gpu.compute_capability());
   }
-  view.blocker = DriverBlocker(facts.driver());
+  view.blocker = DriverBlocker(driver);
+  if (!view.blocker && compat && compat->answer != CompatAnswer::kWorks) {
+    view.blocker = MakeBlocker(compat->answer == CompatAnswer::kRefused
+                                   ? v1::OUTCOME_FAILS
+                                   : v1::OUTCOME_UNKNOWN,
+                               compat->reason, compat->settled_by);
+  }
   if (!view.blocker && facts.gpu_probe().state() == v1::PROBE_STATE_ABSENT) {
+    // Without its nodes the driver lists no GPU that is there.
     view.blocker =
-        MakeBlocker(v1::OUTCOME_FAILS,
-                    MakeReason("TP106", facts.gpu_probe().error(), "", 100));
+        driver.missing_nodes_size() > 0
+            ? MakeBlocker(
+                  v1::OUTCOME_UNKNOWN,
+                  MakeReason("TP113",
+                             absl::StrJoin(driver.missing_nodes(), ", "), "",
+                             100),
+                  "nvidia-modprobe -u -c=0 && nvidia-smi")
+            : MakeBlocker(
+                  v1::OUTCOME_FAILS,
+                  MakeReason("TP106", facts.gpu_probe().error(), "", 100));
   }
   if (!view.blocker) view.blocker = CapabilityBlocker(gpu);
   if (!view.blocker && !view.cuda) {
     view.blocker = MakeBlocker(
         v1::OUTCOME_UNKNOWN,
         MakeReason("TP118",
-                   facts.driver().kernel_module_version().empty()
+                   driver.kernel_module_version().empty()
                        ? "the facts hold no driver version"
-                       : absl::StrCat("driver ",
-                                      facts.driver().kernel_module_version(),
+                       : absl::StrCat("driver ", driver.kernel_module_version(),
                                       " is not in the tables and its CUDA "
                                       "version was not read")),
         kAskDriver);
@@ -203,6 +241,17 @@ HostView LookAtHost(const v1::HostFacts& facts, const v1::Gpu& gpu,
                    "nvidia-smi mig -cgi ... -C, or nvidia-smi -mig 0", 100));
   }
   return view;
+}
+
+bool DriverHalvesDiffer(const v1::HostFacts& facts) {
+  const v1::Driver& driver = facts.driver();
+  const auto kernel = DriverVersion::Parse(driver.kernel_module_version());
+  const auto library = DriverVersion::Parse(driver.libcuda_version());
+  // libcuda.so.1.1 and the like are no versions of a driver.
+  if (!kernel || !library || library->branch() < 100) return false;
+  return *kernel != *library && !driver.has_forward_compat() &&
+         facts.platform() != v1::PLATFORM_WSL &&
+         facts.platform() != v1::PLATFORM_TEGRA;
 }
 
 std::string CpuName(v1::CpuArchitecture cpu) {

@@ -50,6 +50,11 @@ struct HostView {
 HostView LookAtHost(const v1::HostFacts& facts, const v1::Gpu& gpu,
                     const Tables& tables);
 
+// Whether kernel module and libcuda are of different versions with nothing that
+// explains it: no forward-compatibility build, not WSL (its kernel half is the
+// Windows driver), not Tegra. A half-done upgrade, or a second driver.
+bool DriverHalvesDiffer(const v1::HostFacts& facts);
+
 // "x86-64", "AArch64", "another CPU", "unknown".
 std::string CpuName(v1::CpuArchitecture cpu);
 
