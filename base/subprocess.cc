@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -81,8 +82,12 @@ class Capture {
 // The reading end of one of the child's pipes.
 class OutputPipe {
  public:
-  OutputPipe(UniqueFd fd, const ProcessOptions& options)
-      : fd_(std::move(fd)), capture_(options.head_bytes, options.tail_bytes) {}
+  // `listener` may be null and must outlive this.
+  OutputPipe(UniqueFd fd, const ProcessOptions& options,
+             const std::function<void(absl::string_view)>* listener)
+      : fd_(std::move(fd)),
+        capture_(options.head_bytes, options.tail_bytes),
+        listener_(listener) {}
 
   // -1 once the stream has ended; poll skips such an entry.
   int fd() const { return fd_.get(); }
@@ -94,8 +99,9 @@ class OutputPipe {
     for (int i = 0; i < 32 && fd_.valid(); ++i) {
       const ssize_t got = read(fd_.get(), buffer.data(), buffer.size());
       if (got > 0) {
-        capture_.Add(
-            absl::string_view(buffer.data(), static_cast<size_t>(got)));
+        const absl::string_view piece(buffer.data(), static_cast<size_t>(got));
+        capture_.Add(piece);
+        if (listener_ != nullptr && *listener_) (*listener_)(piece);
         continue;
       }
       if (got < 0 && errno == EINTR) continue;
@@ -109,6 +115,7 @@ class OutputPipe {
  private:
   UniqueFd fd_;
   Capture capture_;
+  const std::function<void(absl::string_view)>* listener_;
 };
 
 // Children that survived SIGKILL. Once the kernel lets one go, it is reaped by
@@ -145,8 +152,8 @@ class Child {
       : options_(options),
         pid_(started.pid),
         failure_fd_(std::move(started.failure)),
-        out_(std::move(started.out), options),
-        err_(std::move(started.err), options),
+        out_(std::move(started.out), options, &options.on_output),
+        err_(std::move(started.err), options, nullptr),
         started_(Now()) {
 #ifdef SYS_pidfd_open
     pid_fd_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0U)));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/digest.h"
 
@@ -48,6 +49,9 @@ struct ProcessOptions {
   // between is counted and hashed but not kept.
   uint64_t head_bytes = 1 << 20;
   uint64_t tail_bytes = 0;
+  // Called in the caller's thread with each piece of the child's standard
+  // output as it arrives, all of them before RunProcess returns.
+  std::function<void(absl::string_view)> on_output;
   // The child gets SIGTERM at the deadline and SIGKILL after `grace`. A child
   // that survives SIGKILL (uninterruptible sleep) is abandoned: result `hung`.
   absl::Duration timeout = absl::Seconds(30);

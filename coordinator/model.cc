@@ -1,7 +1,9 @@
 #include "coordinator/model.h"
 
+#include <atomic>
 #include <memory>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "compat/conditions.h"
 #include "compat/predict.h"
@@ -15,6 +17,22 @@
 
 namespace twinpath::coordinator {
 
+namespace {
+
+// Says once how uploaded files are read.
+void LogConfinement(const v1::Confinement& confinement) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  const bool whole = confinement.missing().empty();
+  Log(whole ? LogLevel::kInfo : LogLevel::kWarning,
+      whole ? "files are read by a confined process"
+            : "TP244: files are read by a process without a layer of "
+              "confinement",
+      {{"confinement", inspect::DescribeConfinement(confinement)}});
+}
+
+}  // namespace
+
 absl::StatusOr<Model> DefaultModel() {
   TWINPATH_ASSIGN_OR_RETURN(const compat::Tables* const tables,
                             compat::Tables::Default());
@@ -24,7 +42,12 @@ absl::StatusOr<Model> DefaultModel() {
   model.inspect = [](const v1::Artifact& artifact, const BlobPath& path_of) {
     inspect::InspectOptions options;
     options.digest = true;
-    return inspect::InspectArtifact(artifact, path_of, options);
+    absl::StatusOr<v1::ArtifactReport> report =
+        inspect::InspectArtifact(artifact, path_of, options);
+    if (report.ok() && report->has_confinement()) {
+      LogConfinement(report->confinement());
+    }
+    return report;
   };
   model.predictor = [tables](const v1::ArtifactReport& report) {
     const auto predictor = std::make_shared<compat::Predictor>(report);

@@ -1,7 +1,6 @@
 #include "inspect/child.h"
 
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/util/delimited_message_util.h>
+#include <google/protobuf/io/coded_stream.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/subprocess.h"
@@ -92,10 +92,6 @@ struct OpenFile {
   uint64_t left_out = 0;
 };
 
-// Most files of an image layout that are opened at once. Systems allow 1024
-// descriptors where nobody asked for more.
-constexpr size_t kMaxLayoutFiles = 512;
-
 absl::StatusOr<OpenFile> OpenTarget(const InspectTarget& target) {
   OpenFile file;
   if (!target.oci_layout) {
@@ -105,7 +101,7 @@ absl::StatusOr<OpenFile> OpenTarget(const InspectTarget& target) {
   }
   TWINPATH_ASSIGN_OR_RETURN(
       const std::vector<std::string> paths,
-      ListOciLayout(target.path, kMaxLayoutFiles, file.left_out));
+      ListOciLayout(target.path, kMaxBatchFiles, file.left_out));
   for (const std::string& path : paths) {
     absl::StatusOr<UniqueFd> fd = OpenRegularFile(JoinPath(target.path, path));
     if (!fd.ok()) {
@@ -129,108 +125,138 @@ uint64_t SizeOf(const OpenFile& file) {
   return size;
 }
 
-// What a child said about its batch.
-struct Answer {
-  // The reports of the first files, as many as were finished.
-  std::vector<std::vector<v1::FileReport>> finished;
-  // Why the next file was not. Empty: all were.
-  std::string why;
-};
+// Reads what a child writes while it writes it, and hands over each file whose
+// reports are complete.
+class AnswerReader {
+ public:
+  AnswerReader(absl::Span<const OpenFile> batch,
+               absl::Span<const InspectTarget> targets, const OnFile& on_file,
+               const ChildEvents& events)
+      : batch_(batch), targets_(targets), on_file_(on_file), events_(events) {}
 
-// Reads the child's stream.
-Answer ReadAnswer(absl::string_view bytes, absl::Span<const OpenFile> batch,
-                  absl::Span<const InspectTarget> targets) {
-  Answer answer;
-  google::protobuf::io::ArrayInputStream stream(bytes.data(),
-                                                static_cast<int>(bytes.size()));
-  CarriersFirst reports;
-  while (answer.finished.size() < batch.size()) {
-    v1::InspectResult result;
-    bool at_end = false;
-    if (!google::protobuf::util::ParseDelimitedFromZeroCopyStream(
-            &result, &stream, &at_end)) {
-      answer.why = at_end ? "the inspector's report is missing"
-                          : "the inspector's report cannot be read";
-      return answer;
+  void Feed(absl::string_view piece) {
+    if (stopped()) return;
+    file_bytes_ += piece.size();
+    if (file_bytes_ > kMaxChildOutputBytes) {
+      broken_ = absl::StrCat("the inspector's report is above the cap of ",
+                             HumanBytes(kMaxChildOutputBytes));
+      return;
     }
-    const size_t file = answer.finished.size();
-    if (result.file() != file) {
-      answer.why =
-          "the inspector's report cannot be read: it is of another "
-          "file";
-      return answer;
+    pending_.append(piece.data(), piece.size());
+    size_t at = 0;
+    while (!stopped() && Message(at)) {
+    }
+    pending_.erase(0, at);
+  }
+
+  // Files that were handed over; the first ones of the batch.
+  size_t finished() const { return finished_; }
+  // Nothing more is taken from the child.
+  bool stopped() const { return !broken_.empty() || !receiver_.ok(); }
+  // Why the next file has no report.
+  std::string Why() const {
+    if (!broken_.empty()) return broken_;
+    return pending_.empty() ? "the inspector's report is missing"
+                            : "the inspector's report cannot be read";
+  }
+  bool broken() const { return !broken_.empty(); }
+  // What the receiver of the reports said last.
+  const absl::Status& receiver() const { return receiver_; }
+
+ private:
+  // Takes the message at `at` in pending_, if all of it is there.
+  bool Message(size_t& at) {
+    google::protobuf::io::CodedInputStream stream(
+        reinterpret_cast<const uint8_t*>(pending_.data()) + at,
+        static_cast<int>(pending_.size() - at));
+    uint32_t size = 0;
+    if (!stream.ReadVarint32(&size)) {
+      // A length takes five bytes at most.
+      constexpr size_t kMaxLengthBytes = 5;
+      if (pending_.size() - at >= kMaxLengthBytes) Unreadable("");
+      return false;
+    }
+    if (size > kMaxChildOutputBytes) {
+      Unreadable("");
+      return false;
+    }
+    const size_t from = at + static_cast<size_t>(stream.CurrentPosition());
+    if (pending_.size() - from < size) return false;
+    v1::InspectResult result;
+    if (!result.ParseFromArray(pending_.data() + from,
+                               static_cast<int>(size))) {
+      Unreadable("");
+      return false;
+    }
+    at = from + size;
+    Take(result);
+    return true;
+  }
+
+  void Take(v1::InspectResult& result) {
+    if (result.has_confinement() && events_.confined) {
+      events_.confined(result.confinement());
+    }
+    if (!result.has_report() && !result.has_progress()) return;
+    if (finished_ == batch_.size() || result.file() != finished_) {
+      return Unreadable(": it is of another file");
+    }
+    const size_t target = batch_[finished_].target;
+    if (!result.has_report()) {
+      if (events_.progress) {
+        events_.progress(target, result.progress().bytes_done(),
+                         result.progress().total_bytes());
+      }
+      return;
     }
     const bool last = result.report().member_of().empty();
-    if (last && result.report().name() != targets[batch[file].target].name) {
-      answer.why = "the inspector's report cannot be read: it has another name";
-      return answer;
+    if (last && result.report().name() != targets_[target].name) {
+      return Unreadable(": it has another name");
     }
-    reports.Add(std::move(*result.mutable_report()));
-    if (last) answer.finished.push_back(reports.Take());
+    reports_.Add(std::move(*result.mutable_report()));
+    if (!last) return;
+    std::vector<v1::FileReport> reports = reports_.Take();
+    NameLeftOut(batch_[finished_].left_out, reports.front());
+    ++finished_;
+    file_bytes_ = 0;
+    receiver_ = on_file_(absl::OkStatus(), target, std::move(reports));
   }
-  return answer;
-}
 
-absl::StatusOr<Answer> RunChild(absl::Span<const OpenFile> batch,
-                                absl::Span<const InspectTarget> targets,
-                                const InspectOptions& options,
-                                const UniqueFd& scratch) {
-  TWINPATH_ASSIGN_OR_RETURN(const std::string program, FindCompanion(kProgram));
-  v1::InspectRequest request;
-  request.set_kernels(options.kernels);
-  request.set_digest(options.digest);
-  request.set_image_digests(options.image_digests);
-  request.set_max_image_bytes(options.max_image_bytes);
-  request.set_details(options.details);
-  request.set_demangle(options.demangle);
-  request.set_members(options.members);
-  request.set_scratch(scratch.valid());
+  void Unreadable(absl::string_view why) {
+    broken_ = absl::StrCat("the inspector's report cannot be read", why);
+  }
 
-  ProcessOptions process;
-  process.argv = {program};
-  process.environment = MinimalEnvironment();
-  process.directory = "/";
-  int in_child = kFirstFileInChild;
-  for (const OpenFile& file : batch) {
-    const InspectTarget& target = targets[file.target];
-    if (target.oci_layout) {
-      request.set_oci_layout(true);
-      request.set_name(target.name);
-      for (const std::string& path : file.paths) request.add_names(path);
-    } else {
-      request.add_names(target.name);
-    }
-    for (const UniqueFd& fd : file.fds) {
-      process.descriptors.push_back({fd.get(), in_child++});
-    }
-  }
-  if (scratch.valid()) process.descriptors.push_back({scratch.get(), in_child});
-  process.input = request.SerializeAsString();
-  process.head_bytes = kMaxChildOutputBytes;
-  process.timeout = kChildTimeout;
-  TWINPATH_ASSIGN_OR_RETURN_CTX(
-      const ProcessResult result, RunProcess(process),
-      absl::StrCat("inspecting ", targets[batch.front().target].path));
-  Answer answer = ReadAnswer(result.out.head, batch, targets);
-  if (answer.why.empty()) return answer;
-  if (!result.succeeded()) {
-    answer.why = absl::StrCat("the inspector ended with ", result.Describe());
-    const std::string said =
-        Printable(absl::string_view(result.err.head).substr(0, kMaxSaidBytes));
-    if (!said.empty()) absl::StrAppend(&answer.why, ": ", said);
-  } else if (!result.out.complete()) {
-    answer.why = absl::StrCat(
-        "the inspector's report of ", HumanBytes(result.out.total_bytes),
-        " is above the cap of ", HumanBytes(kMaxChildOutputBytes));
-  }
-  return answer;
-}
+  const absl::Span<const OpenFile> batch_;
+  const absl::Span<const InspectTarget> targets_;
+  const OnFile& on_file_;
+  const ChildEvents& events_;
+  // Bytes that are no whole message yet.
+  std::string pending_;
+  // Of the file that is being reported.
+  uint64_t file_bytes_ = 0;
+  CarriersFirst reports_;
+  size_t finished_ = 0;
+  std::string broken_;
+  absl::Status receiver_;
+};
+
+// What became of a batch.
+struct Answer {
+  // The first files, as many as were handed over.
+  size_t finished = 0;
+  // Why the next file was not.
+  std::string why;
+};
 
 class Batches {
  public:
   Batches(absl::Span<const InspectTarget> targets,
-          const InspectOptions& options, const OnFile& on_file)
-      : targets_(targets), options_(options), on_file_(on_file) {
+          const InspectOptions& options, const OnFile& on_file,
+          const ChildEvents& events)
+      : targets_(targets),
+        options_(options),
+        on_file_(on_file),
+        events_(events) {
     if (!options.members) return;
     // Without it large members of carriers cannot be looked at, and the report
     // says so.
@@ -241,6 +267,11 @@ class Batches {
   absl::Status Run() {
     for (size_t i = 0; i < targets_.size(); ++i) {
       absl::StatusOr<OpenFile> file = OpenTarget(targets_[i]);
+      if (absl::IsResourceExhausted(file.status()) && !batch_.empty()) {
+        // No descriptor is left; this batch has them.
+        TWINPATH_RETURN_IF_ERROR(Flush());
+        file = OpenTarget(targets_[i]);
+      }
       if (!file.ok()) {
         TWINPATH_RETURN_IF_ERROR(Flush());
         TWINPATH_RETURN_IF_ERROR(on_file_(file.status(), i, {}));
@@ -272,14 +303,8 @@ class Batches {
       if (scratch_.valid() && ::ftruncate(scratch_.get(), 0) != 0) {
         scratch_.Close();
       }
-      TWINPATH_ASSIGN_OR_RETURN(Answer answer,
-                                RunChild(now, targets_, options_, scratch_));
-      size_t done = 0;
-      for (std::vector<v1::FileReport>& reports : answer.finished) {
-        NameLeftOut(now[done].left_out, reports.front());
-        TWINPATH_RETURN_IF_ERROR(
-            on_file_(absl::OkStatus(), now[done++].target, std::move(reports)));
-      }
+      TWINPATH_ASSIGN_OR_RETURN(const Answer answer, RunChild(now));
+      size_t done = answer.finished;
       if (now.size() == 1 && done == 0) {
         const size_t target = now.front().target;
         TWINPATH_RETURN_IF_ERROR(
@@ -295,9 +320,73 @@ class Batches {
     return absl::OkStatus();
   }
 
+  v1::InspectRequest RequestFor(absl::Span<const OpenFile> batch,
+                                ProcessOptions& process) const {
+    v1::InspectRequest request;
+    request.set_kernels(options_.kernels);
+    request.set_digest(options_.digest);
+    request.set_image_digests(options_.image_digests);
+    request.set_max_image_bytes(options_.max_image_bytes);
+    request.set_details(options_.details);
+    request.set_demangle(options_.demangle);
+    request.set_members(options_.members);
+    request.set_scratch(scratch_.valid());
+    request.set_progress(events_.progress != nullptr);
+    int in_child = kFirstFileInChild;
+    for (const OpenFile& file : batch) {
+      const InspectTarget& target = targets_[file.target];
+      if (target.oci_layout) {
+        request.set_oci_layout(true);
+        request.set_name(target.name);
+        for (const std::string& path : file.paths) request.add_names(path);
+      } else {
+        request.add_names(target.name);
+      }
+      for (const UniqueFd& fd : file.fds) {
+        process.descriptors.push_back({fd.get(), in_child++});
+      }
+    }
+    if (scratch_.valid()) {
+      process.descriptors.push_back({scratch_.get(), in_child});
+    }
+    return request;
+  }
+
+  // Errors are of starting the child, and those of on_file_.
+  absl::StatusOr<Answer> RunChild(absl::Span<const OpenFile> batch) {
+    ProcessOptions process;
+    TWINPATH_ASSIGN_OR_RETURN(std::string program, FindCompanion(kProgram));
+    process.argv = {std::move(program)};
+    process.environment = MinimalEnvironment();
+    process.directory = "/";
+    process.input = RequestFor(batch, process).SerializeAsString();
+    process.timeout = kChildTimeout;
+    process.head_bytes = kMaxSaidBytes;
+    AnswerReader reader(batch, targets_, on_file_, events_);
+    process.on_output = [&reader](absl::string_view piece) {
+      reader.Feed(piece);
+    };
+    process.cancelled = [&reader] { return reader.stopped(); };
+    TWINPATH_ASSIGN_OR_RETURN_CTX(
+        const ProcessResult result, RunProcess(process),
+        absl::StrCat("inspecting ", targets_[batch.front().target].path));
+    TWINPATH_RETURN_IF_ERROR(reader.receiver());
+    Answer answer;
+    answer.finished = reader.finished();
+    if (answer.finished == batch.size()) return answer;
+    answer.why = reader.Why();
+    if (!reader.broken() && !result.succeeded()) {
+      answer.why = absl::StrCat("the inspector ended with ", result.Describe());
+      const std::string said = Printable(result.err.head);
+      if (!said.empty()) absl::StrAppend(&answer.why, ": ", said);
+    }
+    return answer;
+  }
+
   absl::Span<const InspectTarget> targets_;
   const InspectOptions& options_;
   const OnFile& on_file_;
+  const ChildEvents& events_;
   UniqueFd scratch_;
   std::vector<OpenFile> batch_;
   uint64_t bytes_ = 0;
@@ -305,10 +394,27 @@ class Batches {
 
 }  // namespace
 
+std::string DescribeConfinement(const v1::Confinement& confinement) {
+  std::vector<std::string> parts;
+  if (confinement.limits()) parts.push_back("limits");
+  if (confinement.landlock_abi() > 0) {
+    parts.push_back(absl::StrCat("Landlock ABI ", confinement.landlock_abi()));
+  }
+  if (confinement.system_call_filter()) {
+    parts.push_back("system call filter");
+  }
+  std::string out = absl::StrJoin(parts, ", ");
+  if (!confinement.missing().empty()) {
+    absl::StrAppend(&out, "; missing: ",
+                    Printable(absl::StrJoin(confinement.missing(), "; ")));
+  }
+  return out;
+}
+
 absl::Status InspectFiles(absl::Span<const InspectTarget> targets,
-                          const InspectOptions& options,
-                          const OnFile& on_file) {
-  return Batches(targets, options, on_file).Run();
+                          const InspectOptions& options, const OnFile& on_file,
+                          const ChildEvents& events) {
+  return Batches(targets, options, on_file, events).Run();
 }
 
 absl::StatusOr<std::vector<v1::FileReport>> InspectAllInChild(
@@ -343,6 +449,13 @@ absl::StatusOr<v1::ArtifactReport> InspectArtifact(
   if (artifact.has_digest()) {
     *report.mutable_artifact_digest() = artifact.digest();
   }
+  ChildEvents events;
+  events.confined = [&report](const v1::Confinement& confinement) {
+    if (!report.has_confinement() ||
+        report.confinement().missing_size() < confinement.missing_size()) {
+      *report.mutable_confinement() = confinement;
+    }
+  };
   std::vector<InspectTarget> targets;
   for (const v1::ArtifactFile& file : artifact.files()) {
     if (file.type() != v1::FILE_TYPE_REGULAR) continue;
@@ -359,7 +472,8 @@ absl::StatusOr<v1::ArtifactReport> InspectArtifact(
           *report.add_files() = std::move(file);
         }
         return absl::OkStatus();
-      }));
+      },
+      events));
   return report;
 }
 

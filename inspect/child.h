@@ -24,13 +24,14 @@
 
 namespace twinpath::inspect {
 
-// Most bytes taken from the child's standard output.
+// Most bytes of reports that are taken from a child for one file.
 inline constexpr uint64_t kMaxChildOutputBytes = uint64_t{256} << 20;
 // How long a child may take.
 inline constexpr absl::Duration kChildTimeout = absl::Minutes(10);
 // Most files, and most bytes of files, that one child gets; a larger file has a
-// child of its own.
-inline constexpr size_t kMaxBatchFiles = 64;
+// child of its own. Systems allow 1024 descriptors where nobody asked for more,
+// and starting the child takes two a file.
+inline constexpr size_t kMaxBatchFiles = 400;
 inline constexpr uint64_t kMaxBatchBytes = uint64_t{1} << 30;
 
 struct InspectTarget {
@@ -51,13 +52,27 @@ using OnFile =
     std::function<absl::Status(const absl::Status& opened, size_t target,
                                std::vector<v1::FileReport> reports)>;
 
-// Inspects files, many in one child, and calls `on_file` for each in order. A
-// child that dies, runs out of time or answers nonsense costs only the file it
-// was at: that one is tried once more alone, and if it fails again its report
-// has kind UNSPECIFIED and problem TP232. Returns NOT_FOUND if twinpath-inspect
-// is not installed, and errors of starting it.
+// What else is told of a run. Each may be null.
+struct ChildEvents {
+  // How a child is confined, once a child, before its reports.
+  std::function<void(const v1::Confinement& confinement)> confined;
+  // How far target number `target` is read; see InspectProgress.
+  std::function<void(size_t target, uint64_t bytes_done, uint64_t total_bytes)>
+      progress;
+};
+
+// One line for people: "limits, Landlock ABI 7, system call filter; missing:
+// ...". Printable.
+std::string DescribeConfinement(const v1::Confinement& confinement);
+
+// Inspects files, many in one child, and calls `on_file` for each in order, as
+// soon as it is done. A child that dies, runs out of time or answers nonsense
+// costs only the file it was at: that one is tried once more alone, and if it
+// fails again its report has kind UNSPECIFIED and problem TP232. Returns
+// NOT_FOUND if twinpath-inspect is not installed, and errors of starting it.
 absl::Status InspectFiles(absl::Span<const InspectTarget> targets,
-                          const InspectOptions& options, const OnFile& on_file);
+                          const InspectOptions& options, const OnFile& on_file,
+                          const ChildEvents& events = {});
 
 // Inspects the file at `path`, without its members. Errors as `opened` above.
 absl::StatusOr<v1::FileReport> InspectInChild(const std::string& path,

@@ -15,7 +15,9 @@
 //     listed kills the process with SIGSYS, so that the caller sees an end and
 //     not a report. Calls that the C library makes to look something up
 //     (time zones, character sets, the number of processors) get an error
-//     number instead.
+//     number instead. So does every call that asks for attributes of a file by
+//     its name, which Landlock does not stop; with newer C libraries that is
+//     fstat, too: sizes of files are asked for before.
 //
 // A kernel or container without Landlock or without seccomp is no error: the
 // layer is named in `missing` and the others hold. With AddressSanitizer or

@@ -57,23 +57,21 @@ bool HasNoKernels(const v1::Fatbin& fatbin) {
                      IsKernelLess);
 }
 
-bool IsSass(const v1::Image& image) {
-  return image.kind() == v1::IMAGE_KIND_SASS ||
-         image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS;
+bool IsSass(v1::ImageKind kind) {
+  return kind == v1::IMAGE_KIND_SASS || kind == v1::IMAGE_KIND_RELOCATABLE_SASS;
 }
 
-bool IsSpecific(const v1::Image& image) {
-  return image.target().suffix() == v1::TARGET_SUFFIX_ARCH ||
-         image.target().suffix() == v1::TARGET_SUFFIX_FAMILY;
+bool IsSpecific(v1::TargetSuffix suffix) {
+  return suffix == v1::TARGET_SUFFIX_ARCH || suffix == v1::TARGET_SUFFIX_FAMILY;
 }
 
 // All machine code of the fatbin is for one architecture or family by design.
 bool OnlySpecific(const v1::Fatbin& fatbin) {
   bool any = false;
   for (const v1::Image& image : fatbin.images()) {
-    if (!IsSass(image)) continue;
+    if (!IsSass(image.kind())) continue;
     any = true;
-    if (!IsSpecific(image)) return false;
+    if (!IsSpecific(image.target().suffix())) return false;
   }
   return any;
 }
@@ -118,29 +116,35 @@ uint64_t CountImages(const v1::FileReport& report) {
   return count;
 }
 
-std::vector<KernelCoverage> CoverKernels(
-    const std::vector<const v1::FileReport*>& reports) {
-  absl::flat_hash_map<absl::string_view, std::set<ImageTarget>> targets;
-  for (const v1::FileReport* report : reports) {
-    for (const v1::Fatbin& fatbin : report->fatbins()) {
-      if (!Counts(fatbin)) continue;
-      for (const v1::Image& image : fatbin.images()) {
-        for (const v1::Kernel& kernel : image.kernels()) {
-          targets[kernel.name()].insert(TargetOf(image));
-        }
+void KernelCover::Add(const v1::FileReport& report) {
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    if (!Counts(fatbin)) continue;
+    for (const v1::Image& image : fatbin.images()) {
+      for (const v1::Kernel& kernel : image.kernels()) {
+        targets_[kernel.name()].insert(TargetOf(image));
       }
     }
   }
+}
+
+std::vector<KernelCoverage> KernelCover::Kernels() const {
   std::vector<KernelCoverage> result;
-  result.reserve(targets.size());
-  for (const auto& [name, set] : targets) {
-    result.push_back({std::string(name), {set.begin(), set.end()}});
+  result.reserve(targets_.size());
+  for (const auto& [name, set] : targets_) {
+    result.push_back({name, {set.begin(), set.end()}});
   }
   std::sort(result.begin(), result.end(),
             [](const KernelCoverage& a, const KernelCoverage& b) {
               return a.name < b.name;
             });
   return result;
+}
+
+std::vector<KernelCoverage> CoverKernels(
+    const std::vector<const v1::FileReport*>& reports) {
+  KernelCover cover;
+  for (const v1::FileReport* report : reports) cover.Add(*report);
+  return cover.Kernels();
 }
 
 std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits) {
@@ -182,42 +186,25 @@ std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits) {
 }
 
 std::vector<KernelGap> FindKernelGaps(
-    const std::vector<const v1::FileReport*>& reports, const ImageFits& fits) {
-  struct Seen {
-    bool served = false;
+    const std::vector<KernelCoverage>& kernels, const TargetFits& fits) {
+  std::vector<KernelGap> gaps;
+  bool any = false;
+  for (const KernelCoverage& kernel : kernels) {
+    if (std::any_of(kernel.targets.begin(), kernel.targets.end(), fits)) {
+      any = true;
+      continue;
+    }
     bool any_sass = false;
     bool only_specific = true;
-  };
-  absl::flat_hash_map<absl::string_view, Seen> kernels;
-  bool any = false;
-  for (const v1::FileReport* report : reports) {
-    for (const v1::Fatbin& fatbin : report->fatbins()) {
-      if (!Counts(fatbin)) continue;
-      for (const v1::Image& image : fatbin.images()) {
-        if (image.kernels().empty()) continue;
-        const bool served = fits(image);
-        any |= served;
-        for (const v1::Kernel& kernel : image.kernels()) {
-          Seen& seen = kernels[kernel.name()];
-          seen.served |= served;
-          seen.any_sass |= IsSass(image);
-          seen.only_specific &= !IsSass(image) || IsSpecific(image);
-        }
-      }
+    for (const ImageTarget& target : kernel.targets) {
+      if (!IsSass(target.kind)) continue;
+      any_sass = true;
+      only_specific &= IsSpecific(target.suffix);
     }
+    gaps.push_back({kernel, any_sass && only_specific ? GapKind::kSpecialised
+                                                      : GapKind::kHole});
   }
-  std::vector<KernelGap> gaps;
-  if (!any) return gaps;
-  for (const auto& [name, seen] : kernels) {
-    if (seen.served) continue;
-    gaps.push_back({std::string(name), seen.any_sass && seen.only_specific
-                                           ? GapKind::kSpecialised
-                                           : GapKind::kHole});
-  }
-  std::sort(gaps.begin(), gaps.end(),
-            [](const KernelGap& a, const KernelGap& b) {
-              return a.kernel < b.kernel;
-            });
+  if (!any) gaps.clear();
   return gaps;
 }
 

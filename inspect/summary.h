@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "twinpath/v1/common.pb.h"
 #include "twinpath/v1/report.pb.h"
@@ -64,6 +66,17 @@ struct KernelCoverage {
 std::vector<KernelCoverage> CoverKernels(
     const std::vector<const v1::FileReport*>& reports);
 
+// The same over reports that come one after the other and are not kept.
+class KernelCover {
+ public:
+  void Add(const v1::FileReport& report);
+  // As CoverKernels.
+  std::vector<KernelCoverage> Kernels() const;
+
+ private:
+  absl::flat_hash_map<std::string, std::set<ImageTarget>> targets_;
+};
+
 // Whether an image can run on the GPU in question, as the caller's rules say.
 using ImageFits = std::function<bool(const v1::Image&)>;
 
@@ -88,19 +101,20 @@ struct Gap {
 // file fails there as a whole.
 std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits);
 
+// Whether code for a target can run on the GPU in question.
+using TargetFits = std::function<bool(const ImageTarget&)>;
+
 // A kernel that nothing serves on a GPU.
 struct KernelGap {
-  // Mangled name.
-  std::string kernel;
+  KernelCoverage kernel;
   // kSpecialised: all its machine code is architecture- or family-specific.
   GapKind kind = GapKind::kHole;
 };
 
-// Returns the kernels of one report or several (an artifact) that no image
-// serves on a GPU that others of their kernels can use, ordered by name. None
-// where no kernel is served, and where kernels were not read.
+// Returns those of `kernels` that no image serves on a GPU that others of them
+// can use, ordered as they are. None where no kernel is served.
 std::vector<KernelGap> FindKernelGaps(
-    const std::vector<const v1::FileReport*>& reports, const ImageFits& fits);
+    const std::vector<KernelCoverage>& kernels, const TargetFits& fits);
 
 }  // namespace twinpath::inspect
 

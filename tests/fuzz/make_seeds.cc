@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "tests/inspect/elf_builder.h"
 #include "tests/inspect/fatbin_builder.h"
+#include "tests/inspect/offload_builder.h"
 
 namespace twinpath::inspect {
 namespace {
@@ -296,6 +297,32 @@ int Main(const std::string& path) {
   folder.Add("file", "upx",
              BuildElf({.data = "UPX!", .without_sections = true}));
   folder.Add("file", "script", "#!/bin/sh\nexit\n");
+  const std::string cubin = Cubins().front().second;
+  const std::string ptx =
+      "// made\n.version 8.7\n.target sm_90a\n"
+      ".address_size 64\n.visible .entry k()\n{ ret; }\n";
+  folder.Add("bare", "cubin", absl::StrCat("....", cubin));
+  folder.Add("bare", "ptx", absl::StrCat(ptx, std::string("\0rest", 5)));
+  folder.Add("bare", "zstd-cubin", Pack(cubin, v1::COMPRESSION_ZSTD));
+  folder.Add("bare", "zstd-ptx", Pack(ptx, v1::COMPRESSION_ZSTD));
+  for (const uint32_t version : {1, 2}) {
+    std::vector<OffloadMember> members = {
+        {3, 2, "nvptx64-nvidia-cuda", "sm_90", cubin}};
+    if (version == 2) {
+      members.push_back({5, 2, "nvptx64-nvidia-cuda", "sm_90", ptx});
+      members.push_back({2, 1, "amdgcn-amd-amdhsa", "gfx90a", "BC"});
+    }
+    folder.Add("offload", absl::StrCat("version", version),
+               BuildOffloadBundle(members, version));
+  }
+  folder.Add("kind", "elf", std::string("\177ELF\2\1\1", 7));
+  folder.Add("kind", "zip", "PK\x03\x04");
+  folder.Add("kind", "old-tar",
+             Archive("v7tar", "", {{"a", "b"}}).substr(0, 512));
+  folder.Add("kind", "text", "INPUT(libx.so.1)\n");
+  folder.Add("kind", "ptx", ptx);
+  folder.Add("kind", "offload",
+             BuildOffloadBundle({{3, 2, "", "sm_90", "x"}}).substr(0, 64));
   folder.Add("codec", "none", CodecInput(0, v1::COMPRESSION_NONE));
   folder.Add("codec", "zlib", CodecInput(1, v1::COMPRESSION_ZLIB));
   folder.Add("codec", "lz4-block", CodecInput(2, v1::COMPRESSION_LZ4_BLOCK));

@@ -1,16 +1,19 @@
 #include "tests/fuzz/targets.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "inspect/bare.h"
 #include "inspect/byte_source.h"
 #include "inspect/carrier.h"
 #include "inspect/codec.h"
@@ -19,8 +22,10 @@
 #include "inspect/dynamic.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
+#include "inspect/file_kind.h"
 #include "inspect/inspect.h"
 #include "inspect/oci.h"
+#include "inspect/offload.h"
 #include "inspect/package_metadata.h"
 #include "inspect/ptx.h"
 #include "inspect/report_budget.h"
@@ -257,6 +262,77 @@ void Metadata(absl::string_view bytes) {
   }
 }
 
+// What is found lies between the two.
+void CheckBare(const absl::StatusOr<std::optional<inspect::BareImage>>& found,
+               uint64_t from, uint64_t limit) {
+  Require(found.ok() || absl::IsResourceExhausted(found.status()),
+          "odd content is no error");
+  if (!found.ok() || !*found) return;
+  const inspect::BareImage& image = **found;
+  Require(image.offset >= from && image.offset <= limit &&
+              image.stored <= limit - image.offset,
+          "what is found lies in the file");
+}
+
+// The beginnings of bare images, at every place near the start and spread over
+// the rest, as the search meets them.
+void Bare(absl::string_view bytes) {
+  constexpr uint64_t kNear = 64;
+  constexpr uint64_t kSpread = 31;
+  const MemorySource source(bytes);
+  static inspect::Decoder& decoder = *new inspect::Decoder;
+  inspect::ProbeBudget budget(16 << 20);
+  const uint64_t step = std::max<uint64_t>(1, bytes.size() / kSpread);
+  for (uint64_t at = 0; at < bytes.size(); at += at < kNear ? 1 : step) {
+    for (const uint64_t limit : {bytes.size(), at + (bytes.size() - at) / 2}) {
+      CheckBare(inspect::ProbeCubin(source, at, limit, budget), at, limit);
+      CheckBare(inspect::ProbeZstd(source, at, limit, decoder, budget), at,
+                limit);
+      CheckBare(inspect::ProbePtx(source, at, at / 2, limit, budget), at / 2,
+                limit);
+    }
+    (void)inspect::StartsPtxModule(bytes.substr(at));
+  }
+}
+
+void Offload(absl::string_view bytes) {
+  const MemorySource source(bytes);
+  for (const uint64_t limit : {bytes.size(), bytes.size() / 2}) {
+    inspect::ProbeBudget budget(1 << 20);
+    const absl::StatusOr<std::optional<inspect::OffloadBundle>> found =
+        inspect::ReadOffloadBundle(source, 0, limit, budget);
+    Require(found.ok() || absl::IsResourceExhausted(found.status()),
+            "odd content is no error");
+    if (!found.ok() || !*found) continue;
+    const inspect::OffloadBundle& bundle = **found;
+    Require(bundle.offset == 0 && bundle.size <= limit,
+            "a bundle lies in the file");
+    for (const inspect::OffloadEntry& entry : bundle.entries) {
+      Require(entry.offset <= bundle.size &&
+                  entry.size <= bundle.size - entry.offset,
+              "an entry lies in its bundle");
+      (void)entry.for_nvidia();
+      (void)entry.Describe();
+    }
+  }
+}
+
+// What a file is by its first bytes, and by fewer of them.
+void Kind(absl::string_view bytes) {
+  for (const size_t size : {bytes.size(), bytes.size() / 2, size_t{8}}) {
+    const absl::string_view head = bytes.substr(0, size);
+    const inspect::ContentKind kind = inspect::KindOfContent(head);
+    Require(kind.elf == (kind.kind == v1::FILE_KIND_UNSPECIFIED),
+            "what is no ELF file has a kind");
+    Require(kind.reader == inspect::CarrierReader::kNone ||
+                kind.kind == v1::FILE_KIND_ARCHIVE,
+            "only archives are opened");
+    Require(kind.archive.empty() == (kind.kind != v1::FILE_KIND_ARCHIVE),
+            "an archive has a format");
+    (void)inspect::LooksLikeText(head);
+  }
+}
+
 void Demangle(absl::string_view bytes) {
   Require(inspect::Demangle(bytes).size() <= inspect::kMaxDemangledBytes,
           "names have a cap");
@@ -275,7 +351,8 @@ const std::vector<Target>& Targets() {
       {"file", File},         {"carrier", Carrier},   {"fatbin", Fatbin},
       {"cubin", Cubin},       {"ptx", Ptx},           {"oci", Oci},
       {"metadata", Metadata}, {"demangle", Demangle}, {"elf", Elf},
-      {"codec", Codec},
+      {"codec", Codec},       {"bare", Bare},         {"offload", Offload},
+      {"kind", Kind},
   };
   return *targets;
 }

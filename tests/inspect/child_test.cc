@@ -12,6 +12,7 @@
 #include "tests/inspect/archive_builder.h"
 #include "tests/inspect/fatbin_builder.h"
 #include "tests/inspect/inspect_fixture.h"
+#include "twinpath/v1/runner.pb.h"
 
 namespace twinpath::inspect {
 namespace {
@@ -217,6 +218,77 @@ TEST_F(ChildTest, ErrorsOfTheReceiverEndIt) {
                            }),
               StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(calls, 1);
+}
+
+TEST_F(ChildTest, HowItIsConfinedIsTold) {
+  const absl::StatusOr<v1::Artifact> artifact =
+      ScanArtifact({folder_->path()}, "");
+  ASSERT_THAT(artifact, IsOk());
+  const absl::StatusOr<v1::ArtifactReport> report = InspectArtifact(
+      *artifact,
+      [this](const v1::ArtifactFile& file) -> absl::StatusOr<std::string> {
+        return JoinPath(folder_->path(), file.name());
+      },
+      {});
+  ASSERT_THAT(report, IsOk());
+  const v1::Confinement& confinement = report->confinement();
+  EXPECT_TRUE(confinement.limits());
+  EXPECT_THAT(DescribeConfinement(confinement), HasSubstr("limits"));
+  // What does not hold is named.
+  if (confinement.landlock_abi() == 0 || !confinement.system_call_filter()) {
+    EXPECT_GT(confinement.missing_size(), 0);
+  }
+}
+
+TEST(DescribeConfinementTest, NamesLayersAndWhatIsMissing) {
+  v1::Confinement confinement;
+  confinement.set_limits(true);
+  confinement.set_landlock_abi(4);
+  confinement.add_missing("system call filter: Invalid argument");
+  EXPECT_EQ(DescribeConfinement(confinement),
+            "limits, Landlock ABI 4; missing: system call filter: Invalid "
+            "argument");
+}
+
+// A child that tells how far it is, cut at every place that pipes may cut it.
+TEST_F(ChildTest, ProgressIsTold) {
+  v1::InspectResult half;
+  half.mutable_progress()->set_bytes_done(5);
+  half.mutable_progress()->set_total_bytes(10);
+  v1::InspectResult done;
+  done.mutable_report()->set_name("demo");
+  std::string stream;
+  for (const v1::InspectResult& result : {half, done}) {
+    const std::string bytes = result.SerializeAsString();
+    ASSERT_LT(bytes.size(), 128u);
+    stream.push_back(static_cast<char>(bytes.size()));
+    stream += bytes;
+  }
+  for (const size_t cut : {size_t{0}, size_t{1}, size_t{4}, stream.size()}) {
+    const std::string first = folder_->path() + "/first";
+    const std::string second = folder_->path() + "/second";
+    ASSERT_THAT(WriteFileAtomic(first, stream.substr(0, cut), 0644), IsOk());
+    ASSERT_THAT(WriteFileAtomic(second, stream.substr(cut), 0644), IsOk());
+    ReplaceInspector(absl::StrCat("cat > /dev/null\ncat ", first,
+                                  "\nsleep 0.05\ncat ", second, "\n"));
+    std::vector<std::string> told;
+    ChildEvents events;
+    events.progress = [&](size_t target, uint64_t bytes, uint64_t total) {
+      told.push_back(absl::StrCat(target, " ", bytes, " ", total));
+    };
+    EXPECT_THAT(InspectFiles(
+                    {{{fatbin_, "demo"}}}, {},
+                    [&](const absl::Status&, size_t,
+                        std::vector<v1::FileReport> reports) {
+                      EXPECT_THAT(ProblemCodes(reports.front()),
+                                  ::testing::IsEmpty());
+                      told.push_back("done");
+                      return absl::OkStatus();
+                    },
+                    events),
+                IsOk());
+    EXPECT_THAT(told, ElementsAre("0 5 10", "done"));
+  }
 }
 
 TEST_F(ChildTest, AnArtifactsCarriersAreOpened) {

@@ -134,7 +134,9 @@ class HostileChild : public ::testing::Test {
     bool end = false;
     while (google::protobuf::util::ParseDelimitedFromZeroCopyStream(
         &one, &stream, &end)) {
-      ran.reports.push_back(std::move(*one.mutable_report()));
+      if (one.has_report()) {
+        ran.reports.push_back(std::move(*one.mutable_report()));
+      }
       one.Clear();
     }
     EXPECT_TRUE(end) << "a report cannot be parsed";

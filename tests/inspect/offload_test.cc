@@ -10,6 +10,7 @@
 #include "tests/inspect/elf_builder.h"
 #include "tests/inspect/fatbin_builder.h"
 #include "tests/inspect/inspect_fixture.h"
+#include "tests/inspect/offload_builder.h"
 
 namespace twinpath::inspect {
 namespace {
@@ -18,57 +19,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-struct Member {
-  uint16_t image;
-  uint16_t user;
-  std::string triple;
-  std::string arch;
-  std::string bytes;
-};
-
-// As llvm/lib/Object/OffloadBinary.cpp writes version 2 with all entries in one
-// table, or version 1 with a single one.
-std::string BuildBundle(const std::vector<Member>& members,
-                        uint32_t version = 2) {
-  std::string out;
-  out.append(kOffloadMagic, 4);
-  Append<uint32_t>(out, version);
-  Append<uint64_t>(out, 0);
-  Append<uint64_t>(out, 32);
-  Append<uint64_t>(out, version == 1 ? 40 : members.size());
-  const size_t table = out.size();
-  out.append(40 * members.size(), '\0');
-  for (size_t i = 0; i < members.size(); ++i) {
-    const Member& member = members[i];
-    std::string pairs;
-    std::string text;
-    const uint64_t strings_at = out.size();
-    const uint64_t text_at = strings_at + 32;
-    for (const auto& [key, value] :
-         {std::pair("triple", member.triple), std::pair("arch", member.arch)}) {
-      Append<uint64_t>(pairs, text_at + AppendName(text, key));
-      Append<uint64_t>(pairs, text_at + AppendName(text, value));
-    }
-    out += pairs + text;
-    Align(out, 8);
-    const size_t at = table + 40 * i;
-    Patch<uint16_t>(out, at, member.image);
-    Patch<uint16_t>(out, at + 2, member.user);
-    Patch<uint64_t>(out, at + 8, strings_at);
-    Patch<uint64_t>(out, at + 16, 2);
-    Patch<uint64_t>(out, at + 24, out.size());
-    Patch<uint64_t>(out, at + 32, member.bytes.size());
-    out += member.bytes;
-    Align(out, 8);
-  }
-  Patch<uint64_t>(out, 8, out.size());
-  return out;
-}
-
 const char kNvptx[] = "nvptx64-nvidia-cuda";
 
 TEST(Offload, EveryKindOfEntryIsReadByItsContent) {
-  const std::string bundle = BuildBundle(
+  const std::string bundle = BuildOffloadBundle(
       {{3, 2, kNvptx, "sm_90a", BuildCubin({.sm = 90, .suffix = 'a'})},
        {5, 2, kNvptx, "sm_80", BuildPtx({.target = "sm_80"})},
        {4, 2, kNvptx, "sm_80", BuildFatbin({SassEntry({.sm = 80})})},
@@ -103,7 +57,7 @@ TEST(Offload, EveryKindOfEntryIsReadByItsContent) {
 
 TEST(Offload, BundlesInAHostFileAreFoundBackToBack) {
   const std::string one =
-      BuildBundle({{3, 2, kNvptx, "sm_80", BuildCubin({.sm = 80})}}, 1);
+      BuildOffloadBundle({{3, 2, kNvptx, "sm_80", BuildCubin({.sm = 80})}}, 1);
   const v1::FileReport report = InspectBytes(
       BuildElf({.type = 1, .rodata = one + one + std::string(16, '\0')}));
   EXPECT_EQ(report.fatbins_size(), 2);
@@ -112,7 +66,7 @@ TEST(Offload, BundlesInAHostFileAreFoundBackToBack) {
 
 TEST(Offload, ABrokenBundleIsNamedAndItsImagesAreFoundByThemselves) {
   std::string bundle =
-      BuildBundle({{3, 2, kNvptx, "sm_80", BuildCubin({.sm = 80})}});
+      BuildOffloadBundle({{3, 2, kNvptx, "sm_80", BuildCubin({.sm = 80})}});
   // The image's size.
   Patch<uint64_t>(bundle, 32 + 32, uint64_t{1} << 40);
   const v1::FileReport report = InspectBytes(bundle);
@@ -124,7 +78,7 @@ TEST(Offload, ABrokenBundleIsNamedAndItsImagesAreFoundByThemselves) {
 TEST(Offload, FalseBeginningsAreNone) {
   ProbeBudget budget;
   for (const uint32_t version : {0u, 4u, 0xffffffffu}) {
-    std::string bytes = BuildBundle({{3, 2, kNvptx, "sm_80", "x"}});
+    std::string bytes = BuildOffloadBundle({{3, 2, kNvptx, "sm_80", "x"}});
     Patch<uint32_t>(bytes, 4, version);
     const MemorySource source(bytes);
     const auto found = ReadOffloadBundle(source, 0, bytes.size(), budget);

@@ -109,6 +109,8 @@ TEST(Summary, ImagesWithoutKernelsServeNothing) {
   EXPECT_THAT(Names(cover[1].targets), ElementsAre("sm_90"));
 }
 
+bool Runs86(const ImageTarget& target) { return target.number == 86; }
+
 // nerfstudio-project/gsplat#741: one extension of a bundle is for the builder's
 // GPU only.
 TEST(Summary, KernelsThatNothingServes) {
@@ -119,13 +121,14 @@ TEST(Summary, KernelsThatNothingServes) {
       BuildFatbin({SassEntry({.sm = 89, .kernels = {{.name = "b"}}})}) +
       BuildFatbin(
           {SassEntry({.sm = 90, .suffix = 'a', .kernels = {{.name = "c"}}})}));
-  const std::vector<KernelGap> gaps = FindKernelGaps({&broad, &odd}, Sm(86));
+  const std::vector<KernelGap> gaps =
+      FindKernelGaps(CoverKernels({&broad, &odd}), Runs86);
   ASSERT_EQ(gaps.size(), 2);
-  EXPECT_EQ(gaps[0].kernel, "b");
+  EXPECT_EQ(gaps[0].kernel.name, "b");
   EXPECT_EQ(gaps[0].kind, GapKind::kHole);
-  EXPECT_EQ(gaps[1].kernel, "c");
+  EXPECT_EQ(gaps[1].kernel.name, "c");
   EXPECT_EQ(gaps[1].kind, GapKind::kSpecialised);
-  EXPECT_THAT(FindKernelGaps({&odd}, Sm(86)), IsEmpty())
+  EXPECT_THAT(FindKernelGaps(CoverKernels({&odd}), Runs86), IsEmpty())
       << "the file as a whole fails there";
 }
 

@@ -68,12 +68,17 @@ int Threads() {
 
 int Scratch() {
   char byte = 0;
-  struct stat status;
   const bool ok = ::pwrite(kScratch, "a", 1, 4095) == 1 &&
                   ::pread(kScratch, &byte, 1, 4095) == 1 && byte == 'a' &&
-                  ::fstat(kScratch, &status) == 0 && status.st_size == 4096 &&
+                  ::lseek(kScratch, 0, SEEK_END) == 4096 &&
                   ::ftruncate(kScratch, 0) == 0;
   return ok ? 0 : -1;
+}
+
+// With AT_EMPTY_PATH, too, a name is followed where there is one.
+long Attributes(int flags) {
+  struct stat status;
+  return ::fstatat(kScratch, "/etc/passwd", &status, flags);
 }
 
 long MapExecutable() {
@@ -120,6 +125,8 @@ const std::map<std::string, std::function<long()>>& Actions() {
                         ? -1
                         : 0;
            }},
+          {"stat", [] { return Attributes(0); }},
+          {"stat-empty-path", [] { return Attributes(AT_EMPTY_PATH); }},
           {"abort",
            [] {
              std::abort();
