@@ -1,14 +1,19 @@
-// How much of all cases the model leaves open. Every answer asked of it counts
-// as one cell a path. An `unknown` has to name the command that settles it, and
-// at most 3 % may be unknown.
+// What all cases come to: how much of them the model leaves open, and that each
+// is in the table of docs/cases.md. Every answer asked of it counts as one cell
+// a path. An `unknown` has to name the command that settles it, and at most 3 %
+// may be unknown.
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status_matchers.h"
 #include "compat/predict.h"
 #include "tests/compat/case_file.h"
 
@@ -49,6 +54,23 @@ TEST(CaseCount, AtMostThreePercentIsUnknown) {
                        static_cast<double>(cells));
   for (const std::string& line : unknown) std::printf("  %s\n", line.c_str());
   EXPECT_LE(unknown.size() * 100, cells * 3);
+}
+
+// docs/cases.md lists every case and every thread it cites.
+TEST(CaseCount, EveryCaseIsInTheTable) {
+  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
+  const auto table =
+      ReadFile(absl::StrCat(source == nullptr ? "." : source, "/docs/cases.md"),
+               1 << 20);
+  ASSERT_THAT(table, IsOk());
+  for (const std::string& name : CaseNames()) {
+    EXPECT_TRUE(absl::StrContains(*table, absl::StrCat("`", name, "`")))
+        << name;
+    const test::Case the_case = ReadCase(name);
+    for (const std::string& thread : the_case.threads()) {
+      EXPECT_TRUE(absl::StrContains(*table, thread)) << name << ": " << thread;
+    }
+  }
 }
 
 }  // namespace

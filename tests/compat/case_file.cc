@@ -3,14 +3,17 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/file.h"
+#include "compat/loader.h"
 #include "compat/reason.h"
 #include "tests/compat/fake_host.h"
 #include "tests/compat/report_builder.h"
@@ -194,6 +197,45 @@ void CheckAnswer(const std::vector<v1::PathPrediction>& paths,
   EXPECT_TRUE(absl::StrContains(details, expected.says()))
       << where << ": \"" << expected.says() << "\" is in no detail:\n"
       << details;
+}
+
+void CheckResolved(v1::ArtifactReport report, const test::Resolved& resolved,
+                   const std::string& how) {
+  v1::HostFacts facts = FakeHost(resolved.on());
+  facts.MergeFrom(resolved.facts());
+  // A whole artifact: nothing lies beside its files.
+  report.mutable_artifact_digest()->set_sha256(std::string(32, 'a'));
+  const LoaderAnswer answer =
+      LoaderModel(report).Resolve(facts, facts.gpus(0), TestTables());
+  std::vector<std::string> libraries;
+  for (const v1::ResolvedLibrary& library : answer.libraries) {
+    libraries.push_back(absl::StrCat(
+        library.soname(), " < ", library.needed_by(), ": ",
+        library.source() == v1::LIBRARY_SOURCE_NONE      ? "nowhere"
+        : library.source() == v1::LIBRARY_SOURCE_UNKNOWN ? "unknown"
+        : library.found_by().empty()
+            ? absl::StrCat("unlisted ", library.path())
+            : absl::StrCat(library.found_by(), " ", library.path())));
+  }
+  std::vector<std::string> findings;
+  for (const LoaderFinding& finding : answer.findings) {
+    const std::string& name =
+        report.files(static_cast<int>(finding.file)).name();
+    if (finding.blocker) {
+      findings.push_back(
+          absl::StrCat(name, " ", finding.blocker->reason.code()));
+    }
+    for (const v1::Reason& remark : finding.remarks) {
+      findings.push_back(absl::StrCat(name, " ", remark.code()));
+    }
+  }
+  std::sort(libraries.begin(), libraries.end());
+  EXPECT_EQ(absl::StrJoin(libraries, "\n"),
+            absl::StrJoin(resolved.libraries(), "\n"))
+      << how;
+  EXPECT_EQ(absl::StrJoin(findings, "\n"),
+            absl::StrJoin(resolved.findings(), "\n"))
+      << how;
 }
 
 }  // namespace twinpath::compat

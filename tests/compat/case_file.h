@@ -37,6 +37,10 @@ std::vector<v1::PathPrediction> PredictionFor(const Predictor& predictor,
 void CheckAnswer(const std::vector<v1::PathPrediction>& paths,
                  const test::Expected& expected, const std::string& how);
 
+// Adds a test failure where the loader takes other libraries than expected.
+void CheckResolved(v1::ArtifactReport report, const test::Resolved& resolved,
+                   const std::string& how);
+
 }  // namespace twinpath::compat
 
 #endif  // TWINPATH_TESTS_COMPAT_CASE_FILE_H_

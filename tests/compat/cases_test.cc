@@ -14,6 +14,7 @@
 #include "compat/diagnose.h"
 #include "compat/explain.h"
 #include "compat/predict.h"
+#include "compat/reach.h"
 #include "compat/reason.h"
 #include "tests/compat/case_file.h"
 #include "tests/compat/fake_host.h"
@@ -57,13 +58,42 @@ void CheckExplained(const test::Explained& explained) {
       << "no \"" << explained.says() << "\" in " << all;
 }
 
+std::string PointName(const v1::DriverFloor& floor) {
+  return floor.has_oldest() ? absl::StrCat("R", floor.oldest().branch()) : "";
+}
+
+void CheckReached(const v1::ArtifactReport& stored,
+                  const test::Reached& reached) {
+  v1::ArtifactReport report;
+  for (const v1::FileReport& file : stored.files()) {
+    if (reached.files().empty() ||
+        std::find(reached.files().begin(), reached.files().end(),
+                  file.name()) != reached.files().end()) {
+      *report.add_files() = file;
+    }
+  }
+  const v1::Reach reach = ReachOf(report, Predictor(report), TestTables());
+  ASSERT_EQ(reach.floor().paths_size(), 2);
+  EXPECT_EQ(PointName(reach.floor().paths(0)), reached.native());
+  EXPECT_EQ(PointName(reach.floor().paths(1)), reached.ptx_jit());
+  std::vector<std::string> codes;
+  std::string described;
+  for (const v1::Reason& reason : reach.findings()) {
+    codes.push_back(reason.code());
+    absl::StrAppend(&described, "\n    ", DescribeReason(reason));
+  }
+  EXPECT_EQ(absl::StrJoin(codes, " "), absl::StrJoin(reached.findings(), " "))
+      << described;
+}
+
 TEST_P(Cases, AnswersAsTheThreadFound) {
   const test::Case the_case = ReadCase(GetParam());
   EXPECT_GT(the_case.threads_size(), 0) << "every case cites its thread";
   EXPECT_FALSE(the_case.summary().empty());
   EXPECT_GT(the_case.expected_size() + the_case.inspected_size() +
                 the_case.declared_size() + the_case.observed_size() +
-                the_case.explained_size() + the_case.compared_size(),
+                the_case.explained_size() + the_case.compared_size() +
+                the_case.reached_size() + the_case.resolved_size(),
             0)
       << "a case expects something";
   if (the_case.expected_size() > 0) {
@@ -74,6 +104,12 @@ TEST_P(Cases, AnswersAsTheThreadFound) {
   const Predictor predictor(report);
   for (const test::Expected& expected : the_case.expected()) {
     CheckAnswer(PredictionFor(predictor, expected), expected, "stored");
+  }
+  for (const test::Resolved& resolved : the_case.resolved()) {
+    CheckResolved(report, resolved, "stored");
+  }
+  for (const test::Reached& reached : the_case.reached()) {
+    CheckReached(report, reached);
   }
   for (const test::Observed& observed : the_case.observed()) {
     CheckObserved(observed);

@@ -98,6 +98,10 @@ void CheckInspected(const test::Case& the_case,
       EXPECT_EQ(v1::FileKind_Name(file.kind()), inspected.kind())
           << file.name();
     }
+    EXPECT_TRUE(absl::StrContains(
+        absl::StrJoin(file.carrier().promise().evidence(), "\n"),
+        inspected.promises()))
+        << file.name() << ": " << file.carrier().promise().ShortDebugString();
     if (!inspected.holds().empty()) {
       EXPECT_EQ(Holds(file), inspected.holds()) << file.name();
     }
@@ -125,6 +129,9 @@ TEST_P(Recipes, BuiltFilesGiveTheSameAnswers) {
   for (const test::Expected& expected : the_case.expected()) {
     if (expected.stored_only()) continue;
     CheckAnswer(PredictionFor(predictor, expected), expected, "built");
+  }
+  for (const test::Resolved& resolved : the_case.resolved()) {
+    CheckResolved(*report, resolved, "built");
   }
 }
 

@@ -12,6 +12,17 @@
 namespace twinpath::compat {
 namespace {
 
+// "sm_90[a,b]": the image's own kernels, taken off the word.
+std::vector<std::string> TakeKernels(absl::string_view& word,
+                                     const std::vector<std::string>& others) {
+  const size_t open = word.find('[');
+  if (open == absl::string_view::npos) return others;
+  absl::string_view list = word.substr(open + 1);
+  if (!absl::ConsumeSuffix(&list, "]")) std::abort();
+  word = word.substr(0, open);
+  return absl::StrSplit(list, ',', absl::SkipEmpty());
+}
+
 v1::Image MakeImage(absl::string_view text, uint32_t index) {
   v1::Image image;
   image.set_index(index);
@@ -91,18 +102,20 @@ v1::FileReport MakeFile(const std::string& name,
       kernels = absl::StrSplit(halves[0], ',');
       images = halves[1];
     }
-    for (const absl::string_view word :
+    for (absl::string_view word :
          absl::StrSplit(images, ' ', absl::SkipEmpty())) {
       if (SetFlag(word, fatbin)) continue;
+      const std::vector<std::string> own = TakeKernels(word, kernels);
       v1::Image& image = *fatbin.add_images();
       image = MakeImage(word, image_index++);
       if (image.kind() == v1::IMAGE_KIND_LTO_IR ||
-          image.kind() == v1::IMAGE_KIND_OTHER || kernels[0] == "?") {
+          image.kind() == v1::IMAGE_KIND_OTHER || own.empty() ||
+          own[0] == "?") {
         continue;
       }
       image.set_kernels_read(true);
-      if (kernels[0] == "-") continue;
-      for (const std::string& kernel : kernels) {
+      if (own[0] == "-") continue;
+      for (const std::string& kernel : own) {
         image.add_kernels()->set_name(kernel);
       }
     }

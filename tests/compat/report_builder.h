@@ -5,7 +5,8 @@
 // Each string is a fatbin: optional kernel names before ':' (default k0, k1,
 // ... by position; "-" for a fatbin without kernels, "?" for kernels not read),
 // then images. "@9.3": PTX ISA (default 9.0). "/zstd": compressed. "rel:sm_90":
-// relocatable. "other16": an unknown kind. Words that are no
+// relocatable. "sm_90[a,b]": kernels of this
+// image alone. "other16": an unknown kind. Words that are no
 // image tell of the fatbin: "left-over", "self-loaded", "loose" (in a file
 // without wrappers), "bare", "damaged".
 
