@@ -3,12 +3,15 @@
 #include <lz4.h>
 #include <lz4frame.h>
 #include <zlib.h>
+// For ZSTD_d_stableOutBuffer, a mere number; no function of that part is used.
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -142,6 +145,130 @@ class Lz4FrameCodec final : public Codec {
   Lz4Context context_;
 };
 
+// Sizes of a zstd frame's parts (RFC 8878, 3.1.1).
+constexpr size_t kZstdBlockHeader = 3;
+constexpr size_t kZstdLargestBlock = 128 << 10;
+// The shortest header there is: magic, descriptor, window.
+constexpr size_t kZstdShortHeader = 6;
+
+// Length of the header at the front of `frame`, and the window it asks for;
+// nothing if it is not there whole, or if it names a dictionary.
+struct ZstdHeader {
+  size_t bytes = 0;
+  uint64_t window = 0;
+};
+std::optional<ZstdHeader> ReadZstdHeader(absl::string_view frame) {
+  static constexpr size_t kContentBytes[] = {0, 2, 4, 8};
+  if (frame.size() < kZstdShortHeader ||
+      frame.substr(0, 4) != "\x28\xB5\x2F\xFD") {
+    return std::nullopt;
+  }
+  const unsigned descriptor = static_cast<unsigned char>(frame[4]);
+  const bool single = (descriptor & 0x20) != 0;
+  if ((descriptor & 0x0b) != 0) return std::nullopt;
+  size_t content_bytes = kContentBytes[descriptor >> 6];
+  if (single && content_bytes == 0) content_bytes = 1;
+  ZstdHeader header;
+  header.bytes = 5 + (single ? 0 : 1) + content_bytes;
+  if (frame.size() < header.bytes) return std::nullopt;
+  if (!single) {
+    const unsigned window = static_cast<unsigned char>(frame[5]);
+    const uint64_t base = uint64_t{1} << (10 + (window >> 3));
+    header.window = base + base / 8 * (window & 7);
+    return header;
+  }
+  const char* const content = frame.data() + 5;
+  switch (content_bytes) {
+    case 1:
+      header.window = static_cast<unsigned char>(*content);
+      break;
+    case 2:
+      header.window = uint64_t{LoadU16(content)} + 256;
+      break;
+    case 4:
+      header.window = LoadU32(content);
+      break;
+    default:
+      header.window = LoadU64(content);
+      break;
+  }
+  return header;
+}
+
+// A frame decoded block by block straight to where it is wanted: the stream
+// interface decodes into a window of its own and copies, and a frame that is
+// all there it decodes to its end.
+class ZstdBlocks {
+ public:
+  explicit ZstdBlocks(ZSTD_DCtx* context) : context_(context) {
+    // Without it the same calls work, with the copy.
+    if (context != nullptr) {
+      ZSTD_DCtx_setParameter(context, ZSTD_d_stableOutBuffer, 1);
+    }
+  }
+
+  // Takes a frame, or a beginning of it, that is to be decoded to `out`.
+  // Returns false where it has to be decoded in another way.
+  bool Start(absl::string_view frame, char* out, size_t capacity) {
+    const std::optional<ZstdHeader> header = ReadZstdHeader(frame);
+    // What the decoder accepts in streams; beyond it only the whole decodes.
+    if (!header || header->window > (uint64_t{128} << 20)) return false;
+    frame_ = frame;
+    at_ = header->bytes;
+    ended_ = false;
+    // A header that does not say how long the content is: the decoder would
+    // want room for all of it.
+    unsigned exponent = 0;
+    while ((uint64_t{1024} << exponent) < header->window) ++exponent;
+    const char start[kZstdShortHeader] = {
+        '\x28', '\xB5', '\x2F', '\xFD', 0, static_cast<char>(exponent << 3)};
+    output_ = {out, capacity, 0};
+    ZSTD_DCtx_reset(context_, ZSTD_reset_session_only);
+    return Feed(absl::string_view(start, sizeof(start))).ok();
+  }
+
+  // Decodes whole blocks until `size` bytes are out, or what there is. There
+  // has to be room for a block more.
+  absl::Status Extend(size_t size) {
+    while (output_.pos < size && !ended_ &&
+           Fits(at_, kZstdBlockHeader, frame_.size())) {
+      const char* const block = frame_.data() + at_;
+      const uint32_t header =
+          LoadU16(block) | uint32_t{static_cast<unsigned char>(block[2])} << 16;
+      const size_t stored = ((header >> 1) & 3) == 1 ? 1 : header >> 3;
+      const size_t bytes = kZstdBlockHeader + stored;
+      if (!Fits(at_, bytes, frame_.size())) break;
+      ended_ = (header & 1) != 0;
+      TWINPATH_RETURN_IF_ERROR(Feed(frame_.substr(at_, bytes)));
+      at_ += bytes;
+    }
+    return absl::OkStatus();
+  }
+  // More of the same frame is there.
+  void Continue(absl::string_view frame) { frame_ = frame; }
+  size_t done() const { return output_.pos; }
+
+ private:
+  absl::Status Feed(absl::string_view bytes) {
+    ZSTD_inBuffer input{bytes.data(), bytes.size(), 0};
+    while (true) {
+      const size_t before = output_.pos;
+      const size_t left = ZSTD_decompressStream(context_, &output_, &input);
+      if (ZSTD_isError(left)) return Corrupt("zstd", ZSTD_getErrorName(left));
+      if (left == 0 || (input.pos == input.size && output_.pos == before)) {
+        return absl::OkStatus();
+      }
+    }
+  }
+
+  ZSTD_DCtx* context_;
+  absl::string_view frame_;
+  // The next block's place in it.
+  size_t at_ = 0;
+  ZSTD_outBuffer output_{};
+  bool ended_ = false;
+};
+
 // Steps until `size` bytes are out, the stream ends or `in` is used up.
 absl::StatusOr<size_t> Pump(Codec& codec, absl::string_view& in, char* out,
                             size_t size, bool& finished) {
@@ -191,13 +318,15 @@ void Buffer::Free() {
 
 struct Decoder::Contexts {
   ZstdContext zstd{ZSTD_createDCtx()};
-  ZstdCodec zstd_stream{zstd.get()};
+  ZstdBlocks zstd_blocks{zstd.get()};
   ZlibCodec zlib;
   Lz4FrameCodec lz4_frame;
   // The prefix in progress: what is left of the stored bytes, and what is done.
   v1::Compression compression = v1::COMPRESSION_NONE;
   absl::string_view stored = {};
+  size_t given = 0;
   size_t done = 0;
+  size_t most = 0;
   Codec* stream = nullptr;
 };
 
@@ -262,7 +391,7 @@ absl::StatusOr<std::string> Decoder::DecodePrefix(v1::Compression compression,
                                                   size_t size) {
   Buffer out;
   TWINPATH_RETURN_IF_ERROR(DecodePrefix(compression, stored, size, out));
-  return std::string(out.view());
+  return std::string(out.view().substr(0, size));
 }
 
 absl::Status Decoder::DecodePrefix(v1::Compression compression,
@@ -277,9 +406,13 @@ absl::Status Decoder::StartPrefix(v1::Compression compression,
                                   Buffer& out) {
   contexts_->compression = compression;
   contexts_->stored = stored;
+  contexts_->given = stored.size();
   contexts_->done = 0;
+  contexts_->most = most;
   contexts_->stream = nullptr;
-  out.Prepare(most);
+  const size_t room =
+      most + (compression == v1::COMPRESSION_ZSTD ? kZstdLargestBlock : 0);
+  char* const to = out.Prepare(room);
   out.Resize(0);
   switch (compression) {
     case v1::COMPRESSION_NONE:
@@ -289,8 +422,9 @@ absl::Status Decoder::StartPrefix(v1::Compression compression,
       if (contexts_->zstd == nullptr) {
         return absl::ResourceExhaustedError("no memory for zstd");
       }
-      contexts_->stream = &contexts_->zstd_stream;
-      break;
+      return contexts_->zstd_blocks.Start(stored, to, room)
+                 ? absl::OkStatus()
+                 : Corrupt("zstd", "its header cannot be read");
     case v1::COMPRESSION_ZLIB:
       contexts_->stream = &contexts_->zlib;
       break;
@@ -303,8 +437,22 @@ absl::Status Decoder::StartPrefix(v1::Compression compression,
   return contexts_->stream->Restart();
 }
 
+void Decoder::ContinuePrefix(absl::string_view stored) {
+  Contexts& now = *contexts_;
+  now.zstd_blocks.Continue(stored);
+  const size_t used = now.given - now.stored.size();
+  now.given = stored.size();
+  now.stored = stored.substr(used);
+}
+
 absl::Status Decoder::ExtendPrefix(size_t size, Buffer& out) {
   Contexts& now = *contexts_;
+  size = std::min(size, now.most);
+  if (now.compression == v1::COMPRESSION_ZSTD) {
+    TWINPATH_RETURN_IF_ERROR(now.zstd_blocks.Extend(size));
+    out.Resize(now.zstd_blocks.done());
+    return absl::OkStatus();
+  }
   out.Resize(size);
   size = out.view().size();
   if (now.stream != nullptr) {

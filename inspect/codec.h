@@ -57,17 +57,22 @@ class Decoder {
   absl::StatusOr<std::string> DecodePrefix(v1::Compression compression,
                                            absl::string_view stored,
                                            size_t size);
-  // The same into `out`, which holds afterwards what could be decoded of them.
+  // The same into `out`, which holds afterwards what could be decoded of them;
+  // of a zstd frame all of the last block that was decoded for it.
   absl::Status DecodePrefix(v1::Compression compression,
                             absl::string_view stored, size_t size, Buffer& out);
 
   // The same step by step: StartPrefix, then ExtendPrefix with growing sizes up
-  // to `most`, each leaving in `out` what there is up to that size. Streams go
-  // on where they were; an LZ4 block starts anew. `stored` and `out` are the
-  // same and untouched meanwhile, and the decoder does nothing else.
+  // to `most`, each leaving in `out` what there is up to that size, or to the
+  // end of a zstd block. Streams go on where they were; an LZ4 block starts
+  // anew. `stored` and `out` are the same and untouched meanwhile, and the
+  // decoder does nothing else.
   absl::Status StartPrefix(v1::Compression compression,
                            absl::string_view stored, size_t most, Buffer& out);
   absl::Status ExtendPrefix(size_t size, Buffer& out);
+  // More of the payload is there: `stored` begins with the same bytes as
+  // before, and may lie elsewhere.
+  void ContinuePrefix(absl::string_view stored);
 
  private:
   struct Contexts;

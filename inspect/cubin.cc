@@ -20,11 +20,6 @@ constexpr size_t kSymbolBytes = 24;
 constexpr uint8_t kSymbolFunction = 2;
 // STO_CUDA_ENTRY (LLVM, BinaryFormat/ELF.h).
 constexpr uint8_t kEntryBit = 0x10;
-// Attributes of .nv.info and .nv.compat that are read here.
-constexpr uint8_t kAttrMaxThreads = 0x05;
-constexpr uint8_t kAttrRequiredThreads = 0x10;
-constexpr uint8_t kAttrRegisterCount = 0x2f;
-constexpr uint8_t kCompatAcceleratorTarget = 0x09;
 // Static shared memory of SM 9.0 and later includes this much that the system
 // reserves.
 constexpr uint64_t kReservedShared = 1024;
@@ -51,18 +46,6 @@ void ForEachAttribute(absl::string_view bytes, F on_record) {
     }
     on_record(format, attribute, value);
   }
-}
-
-// Product of three dimensions; nothing if it is 0 or beyond 32 bits.
-std::optional<uint32_t> Product(absl::string_view xyz) {
-  if (xyz.size() < 12) return std::nullopt;
-  uint64_t product = 1;
-  for (size_t i = 0; i < 3; ++i) {
-    product *= LoadU32(xyz.data() + 4 * i);
-    if (product > std::numeric_limits<uint32_t>::max()) return std::nullopt;
-  }
-  if (product == 0) return std::nullopt;
-  return static_cast<uint32_t>(product);
 }
 
 class Reader {
@@ -265,7 +248,7 @@ class Reader {
                                                  absl::string_view value) {
       if (attribute == kAttrMaxThreads ||
           (attribute == kAttrRequiredThreads && !kernel.max_threads)) {
-        kernel.max_threads = Product(value);
+        kernel.max_threads = ThreadsOfDimensions(value);
       }
     });
   }

@@ -1,5 +1,6 @@
 #include "inspect/cubin_notes.h"
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,17 @@ void ToolkitFromVersionLine(Cubin& cubin) {
 }
 
 }  // namespace
+
+std::optional<uint32_t> ThreadsOfDimensions(absl::string_view xyz) {
+  if (xyz.size() < 12) return std::nullopt;
+  uint64_t product = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    product *= LoadU32(xyz.data() + 4 * i);
+    if (product > std::numeric_limits<uint32_t>::max()) return std::nullopt;
+  }
+  if (product == 0) return std::nullopt;
+  return static_cast<uint32_t>(product);
+}
 
 absl::string_view CStringAt(absl::string_view table, uint64_t at) {
   if (at >= table.size()) return {};

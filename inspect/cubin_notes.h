@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 #include "inspect/cubin.h"
@@ -18,6 +19,21 @@ inline constexpr uint32_t kNoteCuinfo = 1000;
 inline constexpr uint32_t kNoteToolkit = 2000;
 // Header and owner; the description follows.
 inline constexpr size_t kNoteHeaderBytes = 24;
+
+// Attributes of .nv.info and .nv.compat. A record is four bytes, format and
+// attribute first; with kFormatSized the other two are the size of what
+// follows.
+inline constexpr uint8_t kFormatSized = 4;
+inline constexpr uint8_t kAttrMaxThreads = 0x05;
+inline constexpr uint8_t kAttrParameterBank = 0x0a;
+inline constexpr uint8_t kAttrRequiredThreads = 0x10;
+inline constexpr uint8_t kAttrRegisterCount = 0x2f;
+inline constexpr uint8_t kAttrApiVersion = 0x37;
+inline constexpr uint8_t kCompatAcceleratorTarget = 0x09;
+
+// Product of the three dimensions at the front of `xyz`; nothing if one is 0 or
+// it is beyond 32 bits.
+std::optional<uint32_t> ThreadsOfDimensions(absl::string_view xyz);
 
 // The NUL-terminated string at `at` of a table; "" outside it.
 absl::string_view CStringAt(absl::string_view table, uint64_t at);

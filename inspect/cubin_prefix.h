@@ -4,8 +4,13 @@
 // symbols first and in this order, so that their places can be found without
 // it. What is found is only taken if it agrees with itself: every kernel's
 // symbol has its constant bank among the section names, and the other way
-// round. Where anything is odd the caller reads the whole. Layout:
-// docs/formats/device-code.md. Pure; thread-safe.
+// round. Where anything is odd the caller reads the whole.
+//
+// Registers and threads stand in .nv.info and .nv.info.NAME, which follow the
+// notes. Shared memory is a section's size, which only the table states; but a
+// kernel with variables in shared memory has a symbol for that section, so that
+// without such a symbol there are none. Layout: docs/formats/device-code.md.
+// Pure; thread-safe.
 
 #ifndef TWINPATH_INSPECT_CUBIN_PREFIX_H_
 #define TWINPATH_INSPECT_CUBIN_PREFIX_H_
@@ -28,10 +33,12 @@ struct PrefixOptions {
   bool kernels = true;
   // The target has to be certain, its suffix included: nothing else states it.
   bool target = false;
+  // With `kernels`: their registers, shared memory and threads too.
+  bool details = false;
 };
 
 // Reads the cubin whose first bytes these are into `cubin`, which is only valid
-// with kRead. The notes are read if they are there.
+// with kRead. Without `kernels` the notes are read if they are there.
 PrefixState ReadCubinPrefix(absl::string_view prefix,
                             const PrefixOptions& options, Cubin& cubin);
 

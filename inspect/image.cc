@@ -27,7 +27,9 @@ constexpr size_t kDigestWindow = 1 << 20;
 // Bytes of a cubin in which its names are looked for, from the first attempt to
 // the last.
 constexpr uint64_t kFirstPrefix = 4 << 10;
-constexpr uint64_t kLastPrefix = 2 << 20;
+constexpr uint64_t kLastPrefix = 4 << 20;
+// Stored bytes of it that are read at once: enough for most.
+constexpr size_t kFirstStored = 64 << 10;
 
 v1::ImageKind KindOfEntry(uint16_t kind, bool relocatable_section) {
   switch (kind) {
@@ -216,8 +218,7 @@ void PayloadReader::Read(const Payload& payload, Bench& bench) {
     if (options_.image_digests) TakeDigest(part, image);
     return;
   }
-  if (IsSass(image) && !options_.image_digests &&
-      !(options_.kernels && options_.details) && ReadPrefix(payload, bench)) {
+  if (IsSass(image) && !options_.image_digests && ReadPrefix(payload, bench)) {
     return;
   }
   if (payload.stored <= small_stored_bytes_ &&
@@ -265,38 +266,45 @@ void PayloadReader::Peek(const Payload& payload, Bench& bench) {
 bool PayloadReader::ReadPrefix(const Payload& payload, Bench& bench) {
   const uint64_t most = std::min(payload.expanded, kLastPrefix);
   // Packing makes nothing much longer; one block more for zstd.
-  const size_t n =
+  const size_t all =
       std::min<uint64_t>(payload.stored, most + kPrefixStoredBytes);
-  if (!source_.ReadAt(payload.offset, n, bench.stored.Prepare(n)).ok() ||
+  size_t there = std::min(all, kFirstStored);
+  char* const stored = bench.stored.Prepare(all);
+  bench.stored.Resize(there);
+  if (!source_.ReadAt(payload.offset, there, stored).ok() ||
       !bench.decoder
            .StartPrefix(payload.image->compression(), bench.stored.view(), most,
                         bench.expanded)
            .ok()) {
     return false;
   }
-  bool read = false;
-  Cubin cubin;
-  for (uint64_t size = std::min(kFirstPrefix, most);; size *= 2) {
-    size = std::min(size, most);
-    if (!bench.decoder.ExtendPrefix(size, bench.expanded).ok()) return read;
-    Cubin found;
-    const PrefixState state = ReadCubinPrefix(
-        bench.expanded.view(),
-        {.kernels = options_.kernels, .target = payload.target_unknown}, found);
-    if (state == PrefixState::kRead) {
-      // The tool's note comes soon behind: once more is enough for it.
-      const bool again = read;
-      read = true;
-      cubin = std::move(found);
-      if (again || !cubin.tool.empty()) break;
-    } else if (state == PrefixState::kUnknown) {
-      return false;
+  for (uint64_t size = std::min(kFirstPrefix, most);;) {
+    if (!bench.decoder.ExtendPrefix(size, bench.expanded).ok()) return false;
+    if (bench.expanded.view().size() < size && there < all) {
+      if (!source_.ReadAt(payload.offset + there, all - there, stored + there)
+               .ok()) {
+        return false;
+      }
+      there = all;
+      bench.stored.Resize(there);
+      bench.decoder.ContinuePrefix(bench.stored.view());
+      continue;
     }
-    if (size == most) break;
+    Cubin cubin;
+    const PrefixState state =
+        ReadCubinPrefix(bench.expanded.view(),
+                        {.kernels = options_.kernels,
+                         .target = payload.target_unknown,
+                         .details = options_.kernels && options_.details},
+                        cubin);
+    if (state == PrefixState::kRead) {
+      ApplyCubin(cubin, options_.kernels, budget_, *payload.image);
+      return true;
+    }
+    if (state == PrefixState::kUnknown || size == most) return false;
+    size = std::min<uint64_t>(
+        most, std::max<uint64_t>(size, bench.expanded.view().size()) * 2);
   }
-  if (!read) return false;
-  ApplyCubin(cubin, options_.kernels, budget_, *payload.image);
-  return true;
 }
 
 void PayloadReader::ReadInMemory(const Payload& payload, Bench& bench) {
