@@ -201,6 +201,7 @@ std::unique_ptr<CellProcessor> Agent::MakeProcessor() {
   host.work_directory = state_.work();
   host.gpu_policy = options_.gpu_policy;
   host.run_entry = runner::RunEntry;
+  host.run_socket = options_.run_socket;
   return std::make_unique<HostProcessor>(host, *cache_, source_, journal_,
                                          facts_, clock_);
 }
@@ -478,6 +479,7 @@ v1::HostFacts CollectAgentFacts(const AgentOptions& options, FactsScope scope,
   }
   runner::FactsOptions facts_options;
   facts_options.version = std::string(kVersion);
+  facts_options.probe.socket = options.probe_socket;
   if (scope == FactsScope::kQuick) {
     facts_options.ptx_isa_ceiling = false;
     facts_options.toolkits = false;

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "agent/agent_options.h"
 #include "agent/facts_keeper.h"
-#include "agent/notify.h"
+#include "base/notify.h"
 #include "twinpath/v1/facts.pb.h"
 
 namespace twinpath::agent {

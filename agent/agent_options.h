@@ -13,6 +13,7 @@
 #include "agent/host_processor.h"
 #include "agent/session.h"
 #include "agent/spool.h"
+#include "runner/unit_socket.h"
 #include "twinpath/v1/facts.pb.h"
 
 namespace twinpath::agent {
@@ -28,6 +29,9 @@ struct AgentOptions {
   // "key=value".
   std::vector<std::string> labels;
   GpuPolicy gpu_policy = GpuPolicy::kIdle;
+  // Sockets of the units that run and probe; used where they are there.
+  std::string run_socket = runner::kRunSocket;
+  std::string probe_socket = runner::kProbeSocket;
   CacheLimits cache;
   SpoolLimits spool;
   absl::Duration facts_interval = absl::Minutes(10);

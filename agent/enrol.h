@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "agent/backoff.h"
 #include "agent/identity.h"
-#include "agent/notify.h"
+#include "base/notify.h"
 #include "twinpath/v1/services.pb.h"
 
 namespace twinpath::agent {

@@ -1,6 +1,10 @@
 #include "agent/host_processor.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +24,7 @@
 #include "base/status.h"
 #include "compat/conditions.h"
 #include "runner/paths.h"
+#include "runner/run_unit.h"
 
 namespace twinpath::agent {
 namespace {
@@ -77,6 +82,47 @@ v1::Observation StartOf(const v1::RunRequest& request, const Clock& clock) {
   start.set_gpu_uuid(absl::StrJoin(request.gpu_uuids(), ","));
   *start.mutable_start_time() = ToProto(clock.Now());
   return start;
+}
+
+// Slowest that files are taken to go to the run unit, which reads and hashes
+// them anew for each run.
+constexpr uint64_t kStagingBytesPerSecond = 50 << 20;
+
+bool IsSocket(const std::string& path) {
+  struct stat info;
+  return !path.empty() && stat(path.c_str(), &info) == 0 &&
+         S_ISSOCK(info.st_mode);
+}
+
+// Runs of this lease in the unit behind `socket`, which takes the entry from
+// the signed release and the files from `artifact_folder`.
+decltype(runner::AttemptHooks::run) RunsInUnit(
+    const std::string& socket, const v1::Lease& lease,
+    const std::string& artifact_folder) {
+  return [socket, &lease, artifact_folder](
+             const v1::RunRequest& run, absl::Duration limit,
+             const std::function<bool()>& cancelled) {
+    v1::UnitRunRequest request;
+    request.set_attempt_id(run.attempt_id());
+    request.set_path(run.path());
+    request.set_jit_proof(run.jit_proof());
+    request.set_entry(lease.entry().name());
+    *request.mutable_gpu_uuids() = run.gpu_uuids();
+    request.set_output_limit_bytes(run.output_limit_bytes());
+    *request.mutable_release() = lease.release();
+    *request.mutable_release()->mutable_artifact() = lease.artifact();
+    *request.mutable_envelope() = lease.envelope();
+    uint64_t bytes = 0;
+    for (const v1::ArtifactFile& file : lease.artifact().files()) {
+      bytes += file.size_bytes();
+    }
+    return runner::RunInUnit(
+        socket, request,
+        [&](const v1::ArtifactFile& file) {
+          return OpenRegularFile(JoinPath(artifact_folder, file.name()));
+        },
+        limit + absl::Seconds(bytes / kStagingBytesPerSecond), cancelled);
+  };
 }
 
 // One cell's folder, removed with it.
@@ -225,6 +271,9 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
           {{"why", std::string(MessageOf(status))}});
     }
   };
+  if (IsSocket(options_.run_socket)) {
+    hooks.run = RunsInUnit(options_.run_socket, lease, folder.artifact());
+  }
   v1::CellResult result = options_.run_entry(
       lease.entry(), paths, claimed.gpu_uuids, folder.artifact(), hooks);
 

@@ -35,6 +35,9 @@ struct HostProcessorOptions {
   // Folder for running cells.
   std::string work_directory;
   GpuPolicy gpu_policy = GpuPolicy::kIdle;
+  // Socket of the run unit. Where it is there, every run is asked for over it,
+  // and none is started otherwise. Empty: bubblewrap.
+  std::string run_socket;
   // Pause between two looks at a busy GPU.
   absl::Duration busy_pause = absl::Seconds(10);
   // runner::RunEntry, or a fake.

@@ -1,4 +1,4 @@
-#include "agent/notify.h"
+#include "base/notify.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "base/file.h"
 
-namespace twinpath::agent {
+namespace twinpath {
 
 Notify Notify::Open() {
   Notify notify;
@@ -46,4 +46,4 @@ void Notify::Send(absl::string_view words) const {
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size()));
 }
 
-}  // namespace twinpath::agent
+}  // namespace twinpath

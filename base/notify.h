@@ -1,15 +1,15 @@
 // Words to systemd (sd_notify(3)): one datagram to the socket NOTIFY_SOCKET
 // names. Thread-safe after Open.
 
-#ifndef TWINPATH_AGENT_NOTIFY_H_
-#define TWINPATH_AGENT_NOTIFY_H_
+#ifndef TWINPATH_BASE_NOTIFY_H_
+#define TWINPATH_BASE_NOTIFY_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
-namespace twinpath::agent {
+namespace twinpath {
 
 class Notify {
  public:
@@ -28,6 +28,6 @@ class Notify {
   absl::Duration watchdog_ = absl::InfiniteDuration();
 };
 
-}  // namespace twinpath::agent
+}  // namespace twinpath
 
-#endif  // TWINPATH_AGENT_NOTIFY_H_
+#endif  // TWINPATH_BASE_NOTIFY_H_

@@ -111,6 +111,11 @@ constexpr ReasonInfo kReasons[] = {
      "a library than the one the artifact brings.",
      "Unset it for this program, or link with DT_RPATH "
      "(-Wl,--disable-new-dtags)."},
+    {"TP130", "release-refused", ReasonGroup::kHost, ReasonSeverity::kError,
+     "The host runs only what a key it trusts has signed, and this is not, or "
+     "not for this host or this time.",
+     "Sign the release (twinpath release sign) with a key of "
+     "/etc/twinpath/trusted-keys.d, and start the sweep with --signature."},
     {"TP200", "native-image", ReasonGroup::kPrediction, ReasonSeverity::kNote,
      "Machine code for this GPU is present.", "Nothing to do."},
     {"TP201", "no-image", ReasonGroup::kPrediction, ReasonSeverity::kError,

@@ -40,6 +40,24 @@ void AddPaths(const v1::Policy& policy, v1::Lease& lease) {
   }
 }
 
+// What a host needs to check the signature: the release without its artifact's
+// files, which the lease holds already.
+void AddSignature(const v1::SweepSpec& spec, v1::Lease& lease) {
+  if (!spec.has_envelope()) return;
+  const v1::Release& release = spec.release();
+  *lease.mutable_envelope() = spec.envelope();
+  v1::Release& signed_release = *lease.mutable_release();
+  *signed_release.mutable_entries() = release.entries();
+  if (release.has_expect()) {
+    *signed_release.mutable_expect() = release.expect();
+  }
+  signed_release.set_source_revision(release.source_revision());
+  if (release.has_not_after()) {
+    *signed_release.mutable_not_after() = release.not_after();
+  }
+  *signed_release.mutable_host_labels() = release.host_labels();
+}
+
 absl::Status Changed(StoreTransaction& transaction, const CellRow& row,
                      ChangedSweeps& changed) {
   changed.insert(row.cell.sweep_id());
@@ -158,6 +176,7 @@ absl::StatusOr<Granted> Dispatcher::Grant(StoreTransaction& transaction,
     lease.set_gpu_uuid(row.cell.gpu_uuid());
     *lease.mutable_artifact() = release.artifact();
     *lease.mutable_entry() = *entry;
+    AddSignature(sweep.spec(), lease);
     AddPaths(sweep.spec().policy(), lease);
     *lease.mutable_start_within() = ToProto(start_within);
     *lease.mutable_predictions() = row.cell.predictions();

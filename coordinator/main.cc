@@ -18,6 +18,7 @@
 #include "base/exit_code.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "coordinator/coordinator.h"
@@ -90,13 +91,19 @@ absl::Status WriteJoinToken(Coordinator& coordinator, const std::string& path) {
   return WriteFileAtomic(path, absl::StrCat(token.join_token(), "\n"), 0600);
 }
 
-// Waits for a signal of `signals`, ticking once a second. Returns its number.
-int RunUntilSignal(Coordinator& coordinator, const sigset_t& signals) {
+// Waits for a signal of `signals`, ticking once a second, which the watchdog
+// hears of. Returns its number.
+int RunUntilSignal(Coordinator& coordinator, const Notify& notify,
+                   const sigset_t& signals) {
   while (true) {
     const struct timespec second = {1, 0};
     const int number = sigtimedwait(&signals, nullptr, &second);
     if (number > 0) return number;
-    if (errno == EAGAIN) coordinator.Tick();
+    if (errno != EAGAIN) continue;
+    coordinator.Tick();
+    if (notify.watchdog() != absl::InfiniteDuration()) {
+      notify.Send("WATCHDOG=1");
+    }
   }
 }
 
@@ -110,6 +117,7 @@ absl::Status Run(const Options& options) {
   // Writing to a closed pipe or behind the file limit is an error, no death.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
+  const Notify notify = Notify::Open();
 
   TWINPATH_RETURN_IF_ERROR(CheckListenAddress(options.listen));
   TWINPATH_ASSIGN_OR_RETURN(Model model, DefaultModel());
@@ -142,7 +150,9 @@ absl::Status Run(const Options& options) {
       {{"address", server->address()},
        {"state", options.state},
        {"version", std::string(kVersion)}});
-  const int number = RunUntilSignal(*coordinator, signals);
+  notify.Send(absl::StrCat("READY=1\nSTATUS=listening on ", server->address()));
+  const int number = RunUntilSignal(*coordinator, notify, signals);
+  notify.Send("STOPPING=1");
   Log(LogLevel::kInfo, "stopping", {{"signal", absl::StrCat(number)}});
   server->Stop(kStopPatience);
   return absl::OkStatus();

@@ -7,6 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <string>
+
+#include "base/file.h"
+#include "base/status_matchers.h"
+
 namespace twinpath::runner {
 namespace {
 
@@ -58,6 +63,43 @@ TEST(ProcessWatch, CountsDescendantsWithoutTheRoot) {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(ready[0]);
+}
+
+// Files as in cgroups(7) and the kernel's cgroup-v2.rst.
+class ControlGroup : public ::testing::Test {
+ protected:
+  ControlGroup() : root_(*TempDirectory::Make()) {}
+  void Put(const std::string& path, const std::string& text) {
+    const std::string whole = root_.path() + path;
+    ASSERT_THAT(MakeDirectories(DirName(whole), 0755), IsOk());
+    ASSERT_THAT(WriteFileAtomic(whole, text), IsOk());
+  }
+  const TempDirectory root_;
+};
+
+TEST_F(ControlGroup, Unified) {
+  Put("/proc/self/cgroup", "0::/system.slice/x.service\n");
+  Put("/sys/fs/cgroup/system.slice/x.service/memory.stat",
+      "anon 1000\nfile 5000000\nkernel 77\nshmem 234\n");
+  Put("/sys/fs/cgroup/system.slice/x.service/pids.current", "12\n");
+  const TreeUsage usage = UsageOfControlGroup(root_.path());
+  EXPECT_EQ(usage.resident_bytes, 1234u);
+  EXPECT_EQ(usage.tasks, 12u);
+}
+
+TEST_F(ControlGroup, Older) {
+  Put("/proc/self/cgroup", "8:pids:/s/x\n4:memory:/s/x\n1:cpu:/\n0::/s/x\n");
+  Put("/sys/fs/cgroup/memory/s/x/memory.stat",
+      "cache 9\nrss 1\nshmem 1\ntotal_rss 1000\ntotal_shmem 234\n");
+  Put("/sys/fs/cgroup/pids/s/x/pids.current", "3\n");
+  const TreeUsage usage = UsageOfControlGroup(root_.path());
+  EXPECT_EQ(usage.resident_bytes, 1234u);
+  EXPECT_EQ(usage.tasks, 3u);
+}
+
+TEST_F(ControlGroup, NoneIsZero) {
+  EXPECT_EQ(UsageOfControlGroup(root_.path()).resident_bytes, 0u);
+  EXPECT_EQ(UsageOfControlGroup(root_.path()).tasks, 0u);
 }
 
 }  // namespace

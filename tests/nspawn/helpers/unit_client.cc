@@ -1,0 +1,130 @@
+// Asks the run unit as the agent does, and as an agent that lies would. Prints
+// how the run ended and what it said. Exit code 0: there was an answer.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "inspect/manifest.h"
+#include "runner/run_unit.h"
+#include "runner/unit_socket.h"
+#include "trust/signed_release.h"
+
+namespace twinpath {
+namespace {
+
+struct Flags {
+  std::string socket = runner::kRunSocket;
+  std::string key;
+  std::string program;
+  std::vector<std::string> command;
+  std::vector<std::string> labels;
+  int timeout = 60;
+  uint64_t memory = 0;
+  uint32_t output = 0;
+  // The connection is closed after so many seconds; 0: never.
+  int hold = 0;
+  int64_t not_after = 0;
+  std::string sent_file;
+  std::string changed_argument;
+  std::string asked_entry = "entry";
+};
+
+absl::StatusOr<v1::UnitRunRequest> MakeRequest(const Flags& flags) {
+  v1::UnitRunRequest request;
+  request.set_attempt_id("0123456789abcdef0123456789abcdef");
+  request.set_path(v1::PATH_PLAIN);
+  request.set_entry(flags.asked_entry);
+  request.set_output_limit_bytes(flags.output);
+  v1::Release& release = *request.mutable_release();
+  TWINPATH_ASSIGN_OR_RETURN(*release.mutable_artifact(),
+                            inspect::ScanArtifact({flags.program}, ""));
+  v1::Entry& entry = *release.add_entries();
+  entry.set_name("entry");
+  for (const std::string& word : flags.command) entry.add_command(word);
+  entry.mutable_timeout()->set_seconds(flags.timeout);
+  entry.set_memory_bytes(flags.memory);
+  for (const std::string& label : flags.labels) {
+    release.add_host_labels(label);
+  }
+  if (flags.not_after != 0) {
+    release.mutable_not_after()->set_seconds(flags.not_after);
+  }
+  if (!flags.key.empty()) {
+    TWINPATH_ASSIGN_OR_RETURN(const std::string pem,
+                              ReadFile(flags.key, 64 << 10));
+    TWINPATH_ASSIGN_OR_RETURN(const trust::PrivateKey key,
+                              trust::PrivateKey::FromPem(pem));
+    TWINPATH_ASSIGN_OR_RETURN(*request.mutable_envelope(),
+                              trust::SignRelease(release, key));
+  }
+  // What a liar changes behind the signature.
+  if (!flags.changed_argument.empty()) {
+    entry.add_command(flags.changed_argument);
+  }
+  return request;
+}
+
+int Run(const Flags& flags) {
+  const absl::StatusOr<v1::UnitRunRequest> request = MakeRequest(flags);
+  if (!request.ok()) {
+    std::fprintf(stderr, "%s\n",
+                 std::string(request.status().message()).c_str());
+    return 2;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const v1::Observation seen = runner::RunInUnit(
+      flags.socket, *request,
+      [&](const v1::ArtifactFile&) {
+        return OpenRegularFile(flags.sent_file.empty() ? flags.program
+                                                       : flags.sent_file);
+      },
+      absl::Minutes(5),
+      [&] {
+        return flags.hold != 0 && std::chrono::steady_clock::now() - start >
+                                      std::chrono::seconds(flags.hold);
+      });
+  std::printf("ending=%s exit=%d signal=%d sandbox=%s kept=%zu total=%llu\n",
+              v1::Ending_Name(seen.ending()).c_str(), seen.exit_code(),
+              seen.signal(), seen.sandbox().c_str(),
+              seen.stdout().head().size() + seen.stdout().tail().size(),
+              static_cast<unsigned long long>(seen.stdout().total_bytes()));
+  std::printf("problem: %s\n", seen.problem().c_str());
+  std::printf("out: %.4000s\n", seen.stdout().head().c_str());
+  std::printf("err: %.4000s\n", seen.stderr().head().c_str());
+  return seen.ending() == v1::ENDING_INTERRUPTED ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace twinpath
+
+int main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);
+  twinpath::Flags flags;
+  CLI::App app{"Asks the run unit."};
+  app.add_option("--socket", flags.socket);
+  app.add_option("--key", flags.key, "Signs with this key; none: unsigned");
+  app.add_option("--program", flags.program, "The artifact's only file")
+      ->required();
+  app.add_option("--label", flags.labels);
+  app.add_option("--timeout", flags.timeout);
+  app.add_option("--memory", flags.memory);
+  app.add_option("--output", flags.output);
+  app.add_option("--hold", flags.hold);
+  app.add_option("--not-after", flags.not_after);
+  app.add_option("--sent-file", flags.sent_file, "Send this one instead");
+  app.add_option("--changed-argument", flags.changed_argument);
+  app.add_option("--asked-entry", flags.asked_entry);
+  app.add_option("command", flags.command)->required();
+  CLI11_PARSE(app, argc, argv);
+  return twinpath::Run(flags);
+}
