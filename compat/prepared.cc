@@ -266,7 +266,7 @@ bool IsDeviceRuntime(const v1::Fatbin& fatbin) {
                      });
 }
 
-FileView ViewOf(const v1::FileReport& report) {
+FileView ViewOf(const v1::FileReport& report, Take take) {
   FileView file;
   file.report = &report;
   file.vendor = IsVendorLibrary(BaseName(report.name()));
@@ -281,11 +281,12 @@ FileView ViewOf(const v1::FileReport& report) {
   }
   KernelNumbers numbers;
   for (const v1::Fatbin& fatbin : report.fatbins()) {
-    if (fatbin.registration() == v1::REGISTRATION_LEFT_OVER) {
+    const bool all = take == Take::kAll;
+    if (!all && fatbin.registration() == v1::REGISTRATION_LEFT_OVER) {
       ++file.left_over;
       continue;
     }
-    if (LooksLikeStub(fatbin, version2)) {
+    if (!all && LooksLikeStub(fatbin, version2)) {
       ++file.kernel_less;
       continue;
     }
@@ -299,12 +300,12 @@ FileView ViewOf(const v1::FileReport& report) {
     for (const v1::Image& image : fatbin.images()) {
       view.images.push_back(ViewOf(image, numbers));
     }
-    if (KnownKernelLess(view)) {
+    if (!all && KnownKernelLess(view)) {
       ++file.kernel_less;
       continue;
     }
     Describe(view);
-    if (IsDeviceRuntime(fatbin)) {
+    if (!all && IsDeviceRuntime(fatbin)) {
       file.device_runtimes.push_back(std::move(view));
       continue;
     }
@@ -340,10 +341,10 @@ bool IsVendorLibrary(absl::string_view base_name) {
   return false;
 }
 
-Prepared::Prepared(const v1::ArtifactReport& report) {
+Prepared::Prepared(const v1::ArtifactReport& report, Take take) {
   files_.reserve(static_cast<size_t>(report.files_size()));
   for (const v1::FileReport& file : report.files()) {
-    files_.push_back(ViewOf(file));
+    files_.push_back(ViewOf(file, take));
   }
 }
 

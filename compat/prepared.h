@@ -7,7 +7,8 @@
 //
 // Does not count: relocatable images that nothing registers (left over),
 // fatbins without a kernel (the device-link stub of every executable, files
-// that only hold device functions), and the device runtime's own. Immutable after construction; thread-safe.
+// that only hold device functions), and the device runtime's own. Immutable
+// after construction; thread-safe.
 
 #ifndef TWINPATH_COMPAT_PREPARED_H_
 #define TWINPATH_COMPAT_PREPARED_H_
@@ -140,9 +141,18 @@ struct FileView {
   std::optional<uint32_t> FindKernel(absl::string_view kernel) const;
 };
 
+// Which fatbins a Prepared takes.
+enum class Take {
+  // Those that count in a prediction.
+  kCounting,
+  // All, for comparing image by image with a driver.
+  kAll,
+};
+
 class Prepared {
  public:
-  explicit Prepared(const v1::ArtifactReport& report);
+  explicit Prepared(const v1::ArtifactReport& report,
+                    Take take = Take::kCounting);
   const std::vector<FileView>& files() const { return files_; }
 
  private:

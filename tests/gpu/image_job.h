@@ -1,0 +1,46 @@
+// One thing to give to the driver, and how it gets its bytes out of a file. A
+// job is a line of text, so that parent and child agree by reading.
+
+#ifndef TWINPATH_TESTS_GPU_IMAGE_JOB_H_
+#define TWINPATH_TESTS_GPU_IMAGE_JOB_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "twinpath/v1/report.pb.h"
+
+namespace twinpath::gpu {
+
+struct ImageJob {
+  enum class Form {
+    // A whole fatbin, as it lies in the file.
+    kFatbin,
+    // One entry, header and payload as they lie in the file, in a fatbin of its
+    // own.
+    kEntry,
+    // The decoded payload of an entry, without a fatbin.
+    kPayload,
+    // A bare image, decoded.
+    kBare,
+  };
+  uint32_t id = 0;
+  Form form = Form::kEntry;
+  // Place of the fatbin, the entry's header or the bare image.
+  uint64_t offset = 0;
+  // Bytes there (of an entry: those of its payload).
+  uint64_t bytes = 0;
+  uint64_t expanded = 0;
+  v1::Compression compression = v1::COMPRESSION_NONE;
+
+  std::string Line() const;
+  static absl::StatusOr<ImageJob> Parse(absl::string_view line);
+};
+
+// The bytes to load, with a NUL behind them (PTX is text).
+absl::StatusOr<std::string> BytesOf(int fd, const ImageJob& job);
+
+}  // namespace twinpath::gpu
+
+#endif  // TWINPATH_TESTS_GPU_IMAGE_JOB_H_
