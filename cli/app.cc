@@ -52,8 +52,9 @@ void Builder::Build() {
   app_.fallthrough();
   app_.set_help_flag("-h,--help", "Show this help");
   app_.set_version_flag("--version", std::string(kVersion), "Show the version");
-  app_.add_option("--format", o_.format, "Output: table or json")
-      ->check(CLI::IsMember({"table", "json"}));
+  app_.add_option("--format", o_.format,
+                  "Output: table or json; predict: junit, markdown, too")
+      ->check(CLI::IsMember({"table", "json", "junit", "markdown"}));
   app_.add_option("--color", o_.color, "Colour: auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   app_.add_flag("--no-color", o_.no_color,
@@ -208,7 +209,10 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error,
 
 ConsoleOptions ConsoleOptionsOf(const Options& options) {
   ConsoleOptions out;
-  out.format = options.format == "json" ? Format::kJson : Format::kTable;
+  out.format = options.format == "json"       ? Format::kJson
+               : options.format == "junit"    ? Format::kJunit
+               : options.format == "markdown" ? Format::kMarkdown
+                                              : Format::kTable;
   out.color = options.no_color            ? Color::kNever
               : options.color == "always" ? Color::kAlways
               : options.color == "never"  ? Color::kNever
@@ -266,6 +270,12 @@ int Parse(const std::vector<std::string>& all) {
   }
   Console console(stdout, stderr, ConsoleOptionsOf(options));
   const std::string command = Chosen(app)->get_name();
+  if (command != "predict" && (console.format() == Format::kJunit ||
+                               console.format() == Format::kMarkdown)) {
+    console.Error(absl::StrCat("twinpath ", command, ": no --format ",
+                               options.format, "; it has table and json"));
+    return kExitUsage;
+  }
   if (separator != all.end()) {
     if (command == "check") {
       options.check.arguments = std::move(rest);

@@ -40,7 +40,19 @@ struct PredictOptionsCli {
   // Profile names, or files with a HostFacts as JSON or a profile as YAML.
   // Empty: this host.
   std::vector<std::string> hosts;
+  // Every profile as a host.
+  bool profiles = false;
+  // Known GPUs and driver branches.
   bool matrix = false;
+  // The hosts of `fleet_folder`; empty: the coordinator's.
+  bool fleet = false;
+  std::string fleet_folder;
+  std::string coordinator;
+  // "driver=R595" and the like (compat/assume.h).
+  std::vector<std::string> assume;
+  bool fix = false;
+  bool details = false;
+  bool kernels = false;
   // Paths that decide the exit code: "native", "ptx-jit", "plain".
   std::vector<std::string> require = {"plain"};
 };

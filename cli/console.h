@@ -21,7 +21,8 @@ namespace twinpath::cli {
 // What a piece of text means; the colour follows from it.
 enum class Style { kPlain, kBold, kDim, kGood, kWarn, kBad };
 
-enum class Format { kTable, kJson };
+// JUnit and Markdown only where a command says so.
+enum class Format { kTable, kJson, kJunit, kMarkdown };
 enum class Color { kAuto, kAlways, kNever };
 
 struct ConsoleOptions {
@@ -47,6 +48,7 @@ class Console {
   Console(FILE* out, FILE* err, const ConsoleOptions& options);
 
   bool json() const { return options_.format == Format::kJson; }
+  Format format() const { return options_.format; }
   bool quiet() const { return options_.quiet; }
   // Standard error is a terminal: progress may redraw one line.
   bool err_is_terminal() const { return err_is_terminal_; }

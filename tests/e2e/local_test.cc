@@ -238,9 +238,59 @@ TEST_F(LocalTest, AWrongCallIsToldHowToSpellIt) {
   EXPECT_EQ(Cli({"--version"}).out, Cli({"version"}).out);
 }
 
-TEST_F(LocalTest, PredictMatrixHasEveryProfile) {
+// A fleet as a folder of facts, hosts that differ only in name, and the same
+// after an upgrade. PTX of kernel.ptx needs no newer driver than R570.
+TEST_F(LocalTest, PredictGroupsAFleetAndAssumesAnUpgrade) {
+  const CliResult one =
+      Cli({"predict", "--host", "h200", "--format", "json", "kernel.ptx"});
+  v1::PredictOutput host;
+  ASSERT_THAT(cli::FromJson(one.out, "out", &host), IsOk());
+  v1::HostFacts facts = host.hosts(0).facts();
+  facts.clear_profile();
+  for (const char* name : {"n1", "n2", "n3"}) {
+    facts.set_host_name(name);
+    const absl::StatusOr<std::string> json = cli::ToJson(facts);
+    ASSERT_THAT(json, IsOk());
+    ASSERT_THAT(Write(absl::StrCat("fleet/", name, ".json"), *json), IsOk());
+  }
+  const CliResult fleet = Cli(
+      {"predict", "kernel.ptx", "--fleet", Path("fleet"), "--format", "json"});
+  v1::PredictOutput output;
+  ASSERT_THAT(cli::FromJson(fleet.out, "out", &output), IsOk());
+  ASSERT_EQ(output.groups_size(), 1);
+  EXPECT_EQ(output.groups(0).hosts(), 3u);
+  EXPECT_EQ(output.groups(0).gpus(), 24u);
+  EXPECT_EQ(fleet.exit_code, 0);
+  // R470 is older than the GPU itself.
+  const CliResult old = Cli({"predict", "kernel.ptx", "--fleet", Path("fleet"),
+                             "--assume", "driver=R470"});
+  EXPECT_THAT(old.out, HasSubstr("jit -> fails 100 TP251"));
+  EXPECT_THAT(old.out, HasSubstr("changes on 3 hosts of 3"));
+  EXPECT_EQ(old.exit_code, 1);
+  EXPECT_EQ(Cli({"predict", "kernel.ptx", "--host", "h200", "--assume", "x=1"})
+                .exit_code,
+            2);
+}
+
+TEST_F(LocalTest, PredictMatrixIsBoundedAndHasEveryGpu) {
   const CliResult result =
       Cli({"predict", "--matrix", "--format", "json", "kernel.ptx"});
+  v1::PredictOutput output;
+  ASSERT_THAT(cli::FromJson(result.out, "out", &output), IsOk());
+  EXPECT_EQ(output.hosts_size(), 0);
+  EXPECT_GE(output.reach().gpus_size(), 20);
+  EXPECT_LT(result.out.size(), 1024u * 1024u);
+  EXPECT_EQ(Cli({"predict", "--matrix", "--format", "junit", "kernel.ptx"})
+                .exit_code,
+            2);
+  EXPECT_THAT(
+      Cli({"predict", "--host", "h200", "--format", "junit", "kernel.ptx"}).out,
+      HasSubstr("<testsuites"));
+}
+
+TEST_F(LocalTest, PredictProfilesHasEveryProfile) {
+  const CliResult result =
+      Cli({"predict", "--profiles", "--format", "json", "kernel.ptx"});
   v1::PredictOutput output;
   ASSERT_THAT(cli::FromJson(result.out, "out", &output), IsOk());
   EXPECT_GE(output.hosts_size(), 10);

@@ -1,0 +1,44 @@
+// Predictions for people: host GPUs that no rule can tell apart, a column or a
+// line a path, reason and fix under what is not green; what an assumption
+// changes; what would fix the rest. Pure functions; thread-safe.
+
+#ifndef TWINPATH_CLI_GROUP_VIEW_H_
+#define TWINPATH_CLI_GROUP_VIEW_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/view_options.h"
+#include "twinpath/v1/cli.pb.h"
+#include "twinpath/v1/reach.pb.h"
+
+namespace twinpath::cli {
+
+struct GroupViewOptions : ViewOptions {
+  // Every reason, notes too.
+  bool details = false;
+};
+
+// Groups of the hosts of an output, in its order; equal GPUs of a host are one.
+std::vector<v1::HostGroup> GroupsOf(const v1::PredictOutput& output);
+
+// One group: a line a path. Several: a table where it fits into the width
+// whole, else the lines. Words that decide are never cut.
+std::string RenderGroups(const std::vector<v1::HostGroup>& groups,
+                         const GroupViewOptions& options);
+
+// "native -> jit" for every path that changes, and how many hosts; what does
+// not change is counted.
+std::string RenderChanges(const std::vector<v1::AssumedChange>& changes,
+                          uint32_t hosts, const GroupViewOptions& options);
+
+// The trade-off between native and PTX, then what would fix what. `advice` is
+// that of one path.
+std::string RenderAdvice(const v1::Advice& advice, const ViewOptions& options);
+
+// "NVIDIA H200 9.0", "none".
+std::string GpuText(const v1::HostGroup& group);
+
+}  // namespace twinpath::cli
+
+#endif  // TWINPATH_CLI_GROUP_VIEW_H_
