@@ -16,8 +16,10 @@
 #include "base/text.h"
 #include "base/unread.h"
 #include "compat/answer_cache.h"
+#include "compat/environment.h"
 #include "compat/file_prediction.h"
 #include "compat/host_check.h"
+#include "compat/host_effects.h"
 #include "compat/image_rules.h"
 #include "compat/prepared.h"
 #include "compat/reason.h"
@@ -78,6 +80,15 @@ bool FailsAtLaunch(const v1::PathPrediction& path) {
          path.reasons(0).cuda_error() >= 200;
 }
 
+// One of NVIDIA's libraries that lacks PTX: its forced run ends in an error of
+// its own, which says nothing of the files that are the artifact's own.
+bool CannotFollow(const v1::FilePrediction& file, size_t path) {
+  const v1::PathPrediction& own = file.paths(static_cast<int>(path));
+  return path == internal::kPtxJit && own.outcome() == v1::OUTCOME_FAILS &&
+         std::any_of(own.reasons().begin(), own.reasons().end(),
+                     [](const auto& r) { return r.code() == "TP222"; });
+}
+
 // Puts files together to a whole: the worst member speaks and is named; the
 // others' errors and warnings follow. `fatbins`: how many count in each file.
 // `first_decides`: the first one is the program, without which nothing starts.
@@ -102,10 +113,17 @@ v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
         return outcome != v1::OUTCOME_NO_DEVICE_CODE &&
                !IsForOtherCpu(file.paths(at));
       });
+  const bool any_own =
+      std::any_of(files.begin(), files.end(), [&](const auto& file) {
+        const v1::PathPrediction& own = file.paths(at);
+        return Badness(own.outcome()) > 0 && !CannotFollow(file, path) &&
+               !IsForOtherCpu(own) && !OnlyRunTimeCompiler(own);
+      });
   const v1::FilePrediction* worst = nullptr;
   const auto weight = [&](const v1::FilePrediction& file) {
     const bool decides = first_decides && &file == &files.front();
     if (any_code && OnlyRunTimeCompiler(file.paths(at))) return 0;
+    if (any_own && CannotFollow(file, path)) return 0;
     if (any_here && !decides && IsForOtherCpu(file.paths(at))) return 0;
     return Badness(file.paths(at).outcome());
   };
@@ -135,7 +153,17 @@ v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
   }
   for (const v1::FilePrediction& file : files) {
     if (&file == worst) continue;
+    const bool left_behind = any_own && CannotFollow(file, path);
     for (const v1::Reason& reason : file.paths(at).reasons()) {
+      if (left_behind && reason.code() != "TP222") continue;
+      if (left_behind) {
+        *whole.add_reasons() = MakeReason(
+            "TP222",
+            absl::StrCat(file.name(), " cannot follow: ", reason.detail(),
+                         "; the artifact's own images are judged "
+                         "without it"));
+        continue;
+      }
       const v1::Severity severity = SeverityOf(reason);
       // Worth naming though notes: a library that cannot follow forced JIT;
       // native code beside code that is compiled, and the reverse.
@@ -149,19 +177,6 @@ v1::PathPrediction Whole(const std::vector<v1::FilePrediction>& files,
     }
   }
   return whole;
-}
-
-// Switches that leak into every process of the host change what users get; the
-// product's own runs start clean of them.
-void AddLeaks(const v1::HostFacts& facts, v1::PathPrediction& plain) {
-  for (const v1::EnvironmentLeak& leak : facts.leaks()) {
-    if (leak.value() == "0") continue;
-    *plain.add_reasons() = MakeReason(
-        "TP109",
-        absl::StrCat(leak.variable(), "=", Printable(leak.value()), " in ",
-                     Printable(leak.origin()),
-                     leak.line() > 0 ? absl::StrCat(":", leak.line()) : ""));
-  }
 }
 
 // NVIDIA's libraries that the files need and that are not among them come from
@@ -221,9 +236,13 @@ void AddMissingKernels(const std::vector<const FileView*>& files,
 struct Answer {
   std::vector<v1::FilePrediction> files;
   std::vector<v1::PathPrediction> paths;
+  // Of an entry: its files' places in the report, the program first if
+  // `program_first`.
+  std::vector<size_t> members;
+  bool program_first = false;
 
   size_t Bytes() const {
-    size_t bytes = sizeof(Answer);
+    size_t bytes = sizeof(Answer) + members.size() * sizeof(size_t);
     for (const auto& file : files) bytes += file.SpaceUsedLong();
     for (const auto& path : paths) bytes += path.SpaceUsedLong();
     return bytes;
@@ -298,7 +317,10 @@ void AddHost(const HostView& host, KeyWriter& key) {
 }
 
 void AddOptions(const PredictOptions& options, KeyWriter& key) {
-  const auto& [all_kernels, all_images, needed_kernels, max_kernels] = options;
+  // What programs inherit is added to each host's answer afterwards.
+  const auto& [all_kernels, all_images, needed_kernels, max_kernels,
+               inherit_environment] = options;
+  static_cast<void>(inherit_environment);
   key.Add(uint64_t{all_kernels});
   key.Add(uint64_t{all_images});
   key.Add(uint64_t{max_kernels});
@@ -348,7 +370,8 @@ struct EntryFiles {
 // program is not one of them.
 EntryFiles FilesOfEntry(const std::vector<FileView>& all,
                         const v1::Entry& entry,
-                        const std::set<std::string>& needed_kernels) {
+                        const std::set<std::string>& needed_kernels,
+                        const LoaderModel& loader) {
   std::vector<const FileView*> everything;
   const FileView* program = nullptr;
   for (const FileView& file : all) {
@@ -400,10 +423,21 @@ EntryFiles FilesOfEntry(const std::vector<FileView>& all,
       }
     }
   }
+  // Of several copies of a name the loader takes one.
+  for (const size_t file :
+       loader.Closure(static_cast<size_t>(program - &all.front()))) {
+    add(&all[file]);
+  }
   for (size_t i = 0; i < chosen.size(); ++i) {
     for (const std::string& needed : chosen[i]->report->elf().needed()) {
       const auto it = by_soname.find(needed);
-      if (it != by_soname.end()) add(it->second);
+      if (it == by_soname.end()) continue;
+      const bool loaded =
+          std::any_of(chosen.begin(), chosen.end(), [&](const auto* file) {
+            return file->report->elf().soname() == needed ||
+                   BaseName(file->name()) == needed;
+          });
+      if (!loaded) add(it->second);
     }
   }
   return {std::move(chosen), true};
@@ -424,9 +458,10 @@ struct EntryPlan {
   }
 };
 
-EntryPlan PlanOf(const std::vector<FileView>& all, const v1::Entry& entry) {
+EntryPlan PlanOf(const std::vector<FileView>& all, const v1::Entry& entry,
+                 const LoaderModel& loader) {
   const std::set<std::string> needed = NeededKernels(all, entry);
-  EntryFiles chosen = FilesOfEntry(all, entry, needed);
+  EntryFiles chosen = FilesOfEntry(all, entry, needed, loader);
   EntryPlan plan;
   plan.files = std::move(chosen.files);
   plan.program_first = chosen.program_first;
@@ -448,6 +483,7 @@ struct Predictor::Caches {
 
 Predictor::Predictor(const v1::ArtifactReport& report)
     : prepared_(std::make_unique<internal::Prepared>(report)),
+      effects_(std::make_unique<HostEffects>(report)),
       caches_(std::make_unique<Caches>()) {}
 
 Predictor::~Predictor() = default;
@@ -476,7 +512,22 @@ v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
   prediction.set_model_version(tables.version());
   prediction.mutable_paths()->Add(answer->paths.begin(), answer->paths.end());
   prediction.mutable_files()->Add(answer->files.begin(), answer->files.end());
-  AddLeaks(facts, *prediction.mutable_paths(internal::kPlain));
+  EffectScope scope;
+  scope.inherits = options.inherit_environment;
+  // LD_LIBRARY_PATH may put another libcuda in front of the driver's.
+  if (scope.inherits) {
+    if (const auto inherited = WithInheritedDriver(facts, gpu, tables)) {
+      const v1::Prediction other = Predict(*inherited, gpu, tables, options);
+      const int plain = static_cast<int>(internal::kPlain);
+      *prediction.mutable_paths(plain) = other.paths(plain);
+      for (int i = 0; i < prediction.files_size(); ++i) {
+        *prediction.mutable_files(i)->mutable_paths(plain) =
+            other.files(i).paths(plain);
+      }
+    }
+  }
+  effects_->Apply(facts, gpu, tables, scope, prediction.mutable_paths(),
+                  prediction.mutable_files(), prediction.mutable_libraries());
   return prediction;
 }
 
@@ -495,19 +546,30 @@ std::vector<v1::PathPrediction> Predictor::PredictEntry(
   if (answer == nullptr) {
     std::shared_ptr<const EntryPlan> plan = caches_->plans.Find(of_entry);
     if (plan == nullptr) {
-      plan =
-          std::make_shared<const EntryPlan>(PlanOf(prepared_->files(), entry));
+      plan = std::make_shared<const EntryPlan>(
+          PlanOf(prepared_->files(), entry, effects_->loader()));
       caches_->plans.Keep(of_entry, plan, plan->Bytes());
     }
     Answer found = PredictFiles(plan->files, plan->program_first, host, tables,
                                 plan->options);
     found.files.clear();
+    found.program_first = plan->program_first;
+    for (const FileView* file : plan->files) {
+      found.members.push_back(
+          static_cast<size_t>(file - prepared_->files().data()));
+    }
     answer = std::make_shared<const Answer>(std::move(found));
     caches_->answers.Keep(std::move(written), answer, answer->Bytes());
   }
-  std::vector<v1::PathPrediction> paths = answer->paths;
-  AddLeaks(facts, paths[internal::kPlain]);
-  return paths;
+  google::protobuf::RepeatedPtrField<v1::PathPrediction> paths(
+      answer->paths.begin(), answer->paths.end());
+  // Entries run as Twinpath runs them: clean of the host's variables.
+  EffectScope scope;
+  scope.inherits = false;
+  scope.files = answer->members;
+  if (answer->program_first) scope.started = answer->members.front();
+  effects_->Apply(facts, gpu, tables, scope, &paths, nullptr, nullptr);
+  return {paths.begin(), paths.end()};
 }
 
 v1::Prediction Predict(const v1::ArtifactReport& report,

@@ -42,6 +42,9 @@ struct PredictOptions {
   std::vector<std::string> needed_kernels;
   // Most kernels listed a file unless all_kernels. The reasons still count all.
   size_t max_kernels = 1000;
+  // The plain path is what programs get that inherit the variables set on the
+  // host. False: what Twinpath's own runs get, which start without them.
+  bool inherit_environment = true;
 };
 
 // Predicts an artifact on one GPU of a host.
@@ -60,6 +63,7 @@ std::vector<v1::PathPrediction> PredictEntry(const v1::ArtifactReport& report,
                                              const v1::Gpu& gpu,
                                              const Tables& tables);
 
+class HostEffects;
 namespace internal {
 class Prepared;
 }  // namespace internal
@@ -85,6 +89,7 @@ class Predictor {
  private:
   struct Caches;
   std::unique_ptr<internal::Prepared> prepared_;
+  std::unique_ptr<HostEffects> effects_;
   std::unique_ptr<Caches> caches_;
 };
 

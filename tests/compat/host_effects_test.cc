@@ -1,0 +1,333 @@
+// What the rest of a host adds to predictions: its loader, its platform, the
+// variables its programs inherit, and all its GPUs together.
+
+#include "compat/host_effects.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compat/environment.h"
+#include "compat/host_answer.h"
+#include "compat/predict.h"
+#include "compat/reason.h"
+#include "tests/compat/fake_host.h"
+#include "tests/compat/report_builder.h"
+
+namespace twinpath::compat {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+v1::EnvironmentLeak& Leak(v1::HostFacts& facts, const std::string& name,
+                          const std::string& value,
+                          const std::string& origin = "/etc/environment") {
+  v1::EnvironmentLeak& leak = *facts.add_leaks();
+  leak.set_variable(name);
+  leak.set_value(value);
+  leak.set_origin(origin);
+  leak.set_line(3);
+  return leak;
+}
+
+v1::Prediction Ask(const v1::ArtifactReport& report,
+                   const v1::HostFacts& facts) {
+  return Predict(report, facts, facts.gpus(0), TestTables());
+}
+
+std::string First(const v1::PathPrediction& path) {
+  return path.reasons_size() == 0 ? "" : DescribeReason(path.reasons(0));
+}
+
+// Measured on an H200 (docs/gpu-runs.md): sm_90 alone passes natively and fails
+// with 209 under the forced switch.
+TEST(Environment, ForcedJitIsWhatUsersGet) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  Leak(facts, "CUDA_FORCE_PTX_JIT", "1");
+  const v1::Prediction prediction = Ask(MakeArtifact({"sm_90"}), facts);
+  EXPECT_EQ(Answers(prediction), "native | fails 209 | fails 209");
+  EXPECT_THAT(First(prediction.paths(2)),
+              HasSubstr("TP122 environment-decides-path: CUDA_FORCE_PTX_JIT=1 "
+                        "in /etc/environment:3"));
+  EXPECT_TRUE(HasReason(prediction.paths(2), "TP202"));
+  EXPECT_EQ(Answer(prediction.files(0).paths(2)), "fails 209");
+  EXPECT_EQ(Answers(Ask(MakeArtifact({"sm_90 compute_90"}), facts)),
+            "native | jit | jit");
+}
+
+TEST(Environment, DisabledJitAndBoth) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  Leak(facts, "CUDA_DISABLE_JIT", "1");
+  EXPECT_EQ(Answers(Ask(MakeArtifact({"compute_90"}), facts)),
+            "fails 223 | jit | fails 223");
+  EXPECT_EQ(Answers(Ask(MakeArtifact({"sm_90"}), facts)),
+            "native | fails 209 | native");
+  // Measured: both set give 223.
+  Leak(facts, "CUDA_FORCE_JIT", "1");
+  EXPECT_EQ(Answers(Ask(MakeArtifact({"sm_90 compute_90"}), facts)),
+            "native | jit | fails 223");
+  EXPECT_EQ(Answers(Ask(MakeArtifact({"sm_90"}), facts)),
+            "native | fails 209 | fails 209");
+}
+
+TEST(Environment, OneServicesVariablesAreOnlySaid) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  Leak(facts, "CUDA_FORCE_PTX_JIT", "1", "/etc/systemd/system/mine.service");
+  Leak(facts, "CUDA_DISABLE_PTX_JIT", "0");
+  const v1::Prediction prediction = Ask(MakeArtifact({"sm_90"}), facts);
+  EXPECT_EQ(Answers(prediction), "native | fails 209 | native");
+  EXPECT_TRUE(HasReason(prediction.paths(2), "TP109"));
+  EXPECT_FALSE(HasReason(prediction.paths(2), "TP122"));
+}
+
+// Twinpath's own runs start without the host's variables.
+TEST(Environment, EntriesRunWithoutThem) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  Leak(facts, "CUDA_FORCE_PTX_JIT", "1");
+  v1::FileReport app = MakeFile("app", {"sm_90"});
+  app.set_kind(v1::FILE_KIND_ELF_EXECUTABLE);
+  const v1::ArtifactReport report = MakeArtifactOf({app});
+  v1::Entry entry;
+  entry.add_command("app");
+  const auto paths =
+      PredictEntry(report, entry, facts, facts.gpus(0), TestTables());
+  EXPECT_EQ(Answer(paths[2]), "native");
+  EXPECT_TRUE(HasReason(paths[2], "TP109"));
+  PredictOptions options;
+  options.inherit_environment = false;
+  EXPECT_EQ(
+      Answers(Predict(report, facts, facts.gpus(0), TestTables(), options)),
+      "native | fails 209 | native");
+}
+
+TEST(Environment, VisibleDevices) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  v1::Gpu& second = *facts.add_gpus();
+  second = facts.gpus(0);
+  second.set_uuid("GPU-00000000-0000-0000-0000-000000000002");
+  v1::EnvironmentLeak& leak = Leak(facts, "CUDA_VISIBLE_DEVICES", "");
+  const v1::ArtifactReport report = MakeArtifact({"sm_90 compute_90"});
+  const auto plain = [&](const std::string& value, int gpu = 0) {
+    leak.set_value(value);
+    const v1::Prediction prediction =
+        Predict(report, facts, facts.gpus(gpu), TestTables());
+    return absl::StrCat(
+        Answer(prediction.paths(2)),
+        HasReason(prediction.paths(2), "TP123") ? " TP123" : "");
+  };
+  // The list ends at the first entry that names no device (Programming Guide);
+  // measured: 100 for an empty value and for -1.
+  for (const char* value :
+       {"", "-1", "-1,0", "7", "GPU-ffff", "none", "GPU-"}) {
+    EXPECT_EQ(plain(value), "fails 100 TP123") << value;
+  }
+  EXPECT_EQ(plain("0,1"), "native");
+  EXPECT_EQ(plain("0,-1,1", 0), "native");
+  EXPECT_EQ(plain("0,-1,1", 1), "native TP123");
+  EXPECT_EQ(plain("1"), "native TP123");
+  EXPECT_EQ(plain(facts.gpus(0).uuid()), "native");
+  EXPECT_EQ(plain(facts.gpus(1).uuid()), "native TP123");
+  // A beginning that fits both names neither.
+  EXPECT_EQ(plain("GPU-00000000"), "fails 100 TP123");
+  // Two models: an index means nothing without the order
+  // (unslothai/unsloth#6352).
+  facts.mutable_gpus(1)->set_name("GPU of another model");
+  EXPECT_EQ(plain("0"), "native TP123");
+  Leak(facts, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+  EXPECT_EQ(plain("0"), "native");
+}
+
+TEST(Environment, InjectedLibrariesAreNamed) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  Leak(facts, "CUDA_INJECTION64_PATH", "/opt/tool/libinject.so");
+  Leak(facts, "LD_PRELOAD", "/opt/tool/libpre.so");
+  const v1::Prediction prediction = Ask(MakeArtifact({"sm_90"}), facts);
+  EXPECT_EQ(Answer(prediction.paths(2)), "native");
+  EXPECT_TRUE(HasReason(prediction.paths(2), "TP126"));
+  EXPECT_FALSE(HasReason(prediction.paths(0), "TP126"));
+}
+
+// Images and profiles with the compat folder in LD_LIBRARY_PATH for good.
+TEST(Environment, CompatFolderInTheLibraryPath) {
+  const auto host = [](const std::string& words, const std::string& gpu) {
+    v1::HostFacts facts = FakeHost(words);
+    facts.mutable_gpus(0)->set_name(gpu);
+    v1::ForwardCompatLibrary& library =
+        *facts.mutable_driver()->add_forward_compat_libraries();
+    library.set_path("/usr/local/cuda-13.0/compat/libcuda.so.580.95.05");
+    library.set_libcuda_version("580.95.05");
+    library.mutable_note()->mutable_cuda_version()->set_major(13);
+    for (const uint32_t branch : {535, 550, 570, 575, 580}) {
+      library.mutable_note()->add_driver_branches(branch);
+    }
+    Leak(facts, "LD_LIBRARY_PATH", "/opt/x:/usr/local/cuda/compat");
+    return facts;
+  };
+  v1::ArtifactReport report = MakeArtifact({"sm_80 compute_80"});
+  report.mutable_files(0)->mutable_elf()->mutable_cudart()->set_major(13);
+  // The package brings CUDA 13.0 to an R535 host: users get it, runs do not.
+  EXPECT_EQ(Answers(Ask(report, host("8.0 R535", "NVIDIA A100-SXM4-80GB"))),
+            "fails 35 | fails 35 | native");
+  const v1::Prediction newer =
+      Ask(report, host("8.0 R595", "NVIDIA A100-SXM4-80GB"));
+  EXPECT_EQ(Answers(newer), "native | jit | fails 803");
+  EXPECT_THAT(First(newer.paths(2)), HasSubstr("in /etc/environment:3"));
+  EXPECT_EQ(Answers(Ask(report, host("8.6 R580", "NVIDIA GeForce RTX 3060"))),
+            "native | jit | fails 804");
+}
+
+v1::ArtifactReport Arm(const std::string& fatbin, uint32_t cudart = 0) {
+  v1::FileReport file = MakeFile("lib.so", {fatbin});
+  file.mutable_elf()->set_cpu_architecture(v1::CPU_ARCHITECTURE_AARCH64);
+  if (cudart > 0) file.mutable_elf()->mutable_cudart()->set_major(cudart);
+  return MakeArtifactOf({file});
+}
+
+TEST(Platform, ServerBuildOnAJetson) {
+  const v1::HostFacts orin = FakeHost("8.7 CUDA12.6 aarch64 tegra");
+  // Nothing could load: the platform is the finding, not a missing target.
+  const v1::Prediction hopper = Ask(Arm("sm_90", 12), orin);
+  EXPECT_EQ(Answers(hopper), "fails 209 | fails 209 | fails 209");
+  EXPECT_THAT(First(hopper.paths(0)),
+              HasSubstr("TP209 platform-mismatch: holds sm_90: a build for Arm "
+                        "servers, and the host is a Jetson"));
+  EXPECT_TRUE(HasReason(hopper.paths(0), "TP201"));
+  // sm_80 was seen to run on Orin (bitsandbytes-foundation/bitsandbytes#1930).
+  const v1::Prediction ampere = Ask(Arm("sm_80 sm_90", 12), orin);
+  EXPECT_EQ(Answer(ampere.paths(0)), "unknown");
+  EXPECT_TRUE(HasReason(ampere.paths(0), "TP210"));
+  EXPECT_TRUE(HasReason(ampere.paths(0), "TP249"));
+  // A build with code for Orin is one for Jetson, whatever else it holds.
+  EXPECT_EQ(Answer(Ask(Arm("sm_80 sm_87", 12), orin).paths(0)), "native");
+  // From CUDA 13 on there is one toolkit for Arm.
+  const v1::Prediction thor =
+      Ask(Arm("sm_90", 13), FakeHost("11.0 R580 aarch64 tegra"));
+  EXPECT_FALSE(HasReason(thor.paths(0), "TP209"));
+}
+
+TEST(Platform, JetsonBuildOnAnArmServer) {
+  const v1::HostFacts gh200 = FakeHost("9.0 R580 aarch64");
+  const v1::Prediction orin = Ask(Arm("sm_72 sm_87", 12), gh200);
+  EXPECT_EQ(Answers(orin), "fails 209 | fails 209 | fails 209");
+  EXPECT_THAT(First(orin.paths(2)), HasSubstr("a build for Jetson"));
+  v1::ArtifactReport l4t = Arm("sm_90");
+  l4t.mutable_files(0)->mutable_elf()->add_needed("libnvrm_gpu.so");
+  EXPECT_EQ(Answers(Ask(l4t, gh200)), "fails 0 | fails 0 | fails 0");
+  EXPECT_EQ(Answers(Ask(l4t, FakeHost("8.7 CUDA12.6 aarch64 tegra"))),
+            "fails 209 | fails 209 | fails 209");
+  // x86-64 files are another matter.
+  EXPECT_FALSE(HasReason(
+      Ask(MakeArtifact({"sm_87"}), FakeHost("9.0 R580")).paths(0), "TP209"));
+}
+
+TEST(Platform, WindowsIsNamedWhereItsDriverIsTheMatter) {
+  v1::HostFacts wsl = FakeHost("8.9 R570");
+  wsl.set_platform(v1::PLATFORM_WSL);
+  EXPECT_FALSE(HasReason(Ask(MakeArtifact({"sm_89"}), wsl).paths(2), "TP125"));
+  EXPECT_TRUE(
+      HasReason(Ask(MakeArtifact({"compute_80@9.3"}), wsl).paths(2), "TP125"));
+}
+
+TEST(Loading, AProgramThatDoesNotStartFailsWhateverItsCode) {
+  v1::FileReport app = MakeFile("bin/app", {"sm_90 compute_90"});
+  app.set_kind(v1::FILE_KIND_ELF_EXECUTABLE);
+  app.mutable_elf()->add_needed("libcudart.so.12");
+  app.mutable_elf()->mutable_cudart()->set_major(12);
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  facts.mutable_loader()->add_complete_for("libcudart");
+  const v1::Prediction prediction =
+      Ask(MakeArtifactOf({app, MakeFile("lib/a.so", {"sm_90"})}), facts);
+  EXPECT_EQ(Answers(prediction), "fails 0 | fails 0 | fails 0");
+  EXPECT_THAT(First(prediction.paths(0)),
+              HasSubstr("TP231 library-missing: bin/app: libcudart.so.12"));
+  EXPECT_EQ(Answer(prediction.files(0).paths(0)), "fails 0");
+  EXPECT_EQ(Answer(prediction.files(1).paths(0)), "native");
+  ASSERT_THAT(prediction.libraries(), SizeIs(1));
+  EXPECT_EQ(prediction.libraries(0).source(), v1::LIBRARY_SOURCE_NONE);
+  v1::Entry entry;
+  entry.add_command("bin/app");
+  EXPECT_EQ(Answer(PredictEntry(MakeArtifactOf({app}), entry, facts,
+                                facts.gpus(0), TestTables())[0]),
+            "fails 0");
+}
+
+// A public project's test of the PTX path failed inside cuFFT, whose code is
+// machine code alone; its own kernels compiled. Measured for cuBLAS and cuFFT
+// on an H200 (docs/gpu-runs.md).
+TEST(ForcedJit, LibrariesThatCannotFollowAreNamedAndNotTheArtifactsFault) {
+  const v1::ArtifactReport report =
+      MakeArtifactOf({MakeFile("app", {"sm_90 compute_90"}),
+                      MakeFile("libcufft.so.12", {"a: sm_90", "b: sm_90"})});
+  const v1::Prediction prediction = Ask(report, FakeHost("9.0 R580"));
+  EXPECT_EQ(Answers(prediction), "native | jit | native");
+  bool named = false;
+  for (const v1::Reason& reason : prediction.paths(1).reasons()) {
+    named |= reason.code() == "TP222" &&
+             absl::StrContains(reason.detail(), "libcufft.so.12 cannot follow");
+    EXPECT_NE(reason.code(), "TP202");
+  }
+  EXPECT_TRUE(named);
+  // By itself it is what was asked about.
+  EXPECT_EQ(
+      Answers(Ask(MakeArtifactOf({report.files(1)}), FakeHost("9.0 R580"))),
+      "native | fails 209 | native");
+  // With PTX for the GPU it follows.
+  EXPECT_EQ(
+      Answers(Ask(
+          MakeArtifactOf({report.files(0),
+                          MakeFile("libcublas.so.13", {"sm_120 compute_120"})}),
+          FakeHost("12.0 R580"))),
+      "fails 223 | jit | jit");
+}
+
+TEST(HostAnswer, TheWorstGpuSpeaksForTheHost) {
+  v1::HostFacts facts = FakeHost("10.0 R580");
+  v1::Gpu& old = *facts.add_gpus();
+  old = facts.gpus(0);
+  old.set_uuid("GPU-00000000-0000-0000-0000-0000000000aa");
+  old.set_name("Tesla V100");
+  old.mutable_compute_capability()->set_major(7);
+  *facts.add_gpus() = facts.gpus(0);
+  google::protobuf::RepeatedPtrField<v1::Prediction> predictions;
+  for (const v1::Gpu* gpu : UsableGpus(facts)) {
+    *predictions.Add() =
+        Predict(MakeArtifact({"sm_100"}), facts, *gpu, TestTables());
+  }
+  const auto host = CombineGpus(predictions);
+  ASSERT_THAT(host, SizeIs(3));
+  EXPECT_EQ(Answer(host[0].prediction()), "fails 209");
+  EXPECT_EQ(host[0].gpu_uuid(), old.uuid());
+  EXPECT_EQ(host[0].gpu_name(), "Tesla V100");
+  EXPECT_EQ(host[0].gpus(), 3u);
+  EXPECT_EQ(host[0].gpus_alike(), 1u);
+  // On ptx-jit none does better.
+  EXPECT_EQ(host[1].gpus_alike(), 3u);
+  EXPECT_TRUE(CombineGpus({}).empty());
+}
+
+// nanoporetech/dorado#1586: programs see slices, not the parent.
+TEST(HostAnswer, MigInstancesStandForTheirParent) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  facts.mutable_gpus(0)->set_mig_mode(v1::MIG_MODE_ENABLED);
+  EXPECT_THAT(UsableGpus(facts), SizeIs(1));
+  for (const char* uuid : {"MIG-1", "MIG-2"}) {
+    v1::Gpu& instance = *facts.add_gpus();
+    instance = facts.gpus(0);
+    instance.set_uuid(uuid);
+    instance.set_parent_uuid(facts.gpus(0).uuid());
+  }
+  const auto usable = UsableGpus(facts);
+  ASSERT_THAT(usable, SizeIs(2));
+  EXPECT_EQ(usable[0]->uuid(), "MIG-1");
+  const v1::Prediction prediction =
+      Predict(MakeArtifact({"sm_90"}), facts, *usable[1], TestTables());
+  EXPECT_EQ(Answer(prediction.paths(0)), "native");
+  EXPECT_EQ(prediction.gpu_uuid(), "MIG-2");
+}
+
+}  // namespace
+}  // namespace twinpath::compat
