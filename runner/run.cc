@@ -332,7 +332,8 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   } else {
     options.argv = SandboxArguments(spec);
   }
-  for (std::string& argument : InsideArguments(request.work_directory())) {
+  for (std::string& argument :
+       InsideArguments(request.work_directory(), place.unit)) {
     options.argv.push_back(std::move(argument));
   }
   options.argv.push_back(*program);

@@ -107,13 +107,13 @@ std::vector<std::string> SandboxArguments(const SandboxSpec& spec) {
   return argv;
 }
 
-std::vector<std::string> InsideArguments(const std::string& work_directory) {
+std::vector<std::string> InsideArguments(const std::string& work_directory,
+                                         bool unit) {
+  std::vector<std::string> folders = {"/tmp", "/dev/shm", "/dev/mqueue"};
+  if (!work_directory.empty()) folders.push_back(work_directory);
+  if (!unit) folders.insert(folders.end(), {"/var/tmp", "/run"});
   std::vector<std::string> arguments;
-  for (const std::string& folder :
-       {work_directory, std::string("/tmp"), std::string("/var/tmp"),
-        std::string("/run"), std::string("/dev/shm"),
-        std::string("/dev/mqueue")}) {
-    if (folder.empty()) continue;
+  for (const std::string& folder : folders) {
     arguments.insert(arguments.end(), {"--writable", folder});
   }
   arguments.push_back("--");

@@ -47,8 +47,11 @@ std::vector<std::string> SandboxArguments(const SandboxSpec& spec);
 std::vector<std::string> GpuDevices();
 
 // The inside program's own arguments, up to and including "--": below which
-// folders the program may write (confine.h).
-std::vector<std::string> InsideArguments(const std::string& work_directory);
+// folders the program may write (confine.h): the work folder and /tmp, in
+// bubblewrap also the other folders that are private there. In the unit
+// /var/tmp holds the artifact's files, which stay as they were verified.
+std::vector<std::string> InsideArguments(const std::string& work_directory,
+                                         bool unit);
 
 // Path of bwrap: TWINPATH_BWRAP if set, beside this program (bundles), then
 // PATH. NOT_FOUND with the package to install.
