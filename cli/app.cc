@@ -76,6 +76,7 @@ void Builder::Build() {
   Hosts();
   Artifact();
   Sweep();
+  Release();
   Gate();
   CLI::App* version = Command(app_, "version", "Version of this program");
   version->callback(

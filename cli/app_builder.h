@@ -35,6 +35,8 @@ struct Options {
   SweepStartOptions start;
   std::string sweep_id;
   GateOptions gate;
+  ReleaseSignOptions release_sign;
+  ReleaseVerifyOptions release_verify;
   std::vector<std::string> explain;
   UpOptions up;
 };
@@ -64,6 +66,7 @@ class Builder {
   void Artifact();
   void Limit(CLI::App* sub);
   void Sweep();
+  void Release();
   void Gate();
 
   CLI::App& app_;

@@ -93,6 +93,48 @@ void Builder::Limit(CLI::App* sub) {
       ->check(CLI::Range(1, 100000));
 }
 
+void Builder::Release() {
+  CLI::App* sub = Command(
+      app_, "release",
+      "Signs what hosts may run\n"
+      "\n"
+      "  openssl genpkey -algorithm ed25519 -out release.key\n"
+      "  openssl pkey -in release.key -pubout -out release.pem\n"
+      "  twinpath release sign sweep.yaml --key release.key\n"
+      "  twinpath sweep start sweep.yaml --signature sweep.yaml.dsse.json\n"
+      "\n"
+      "Each host trusts the public keys in its own\n"
+      "/etc/twinpath/trusted-keys.d. Keep the private key off the "
+      "coordinator.");
+  sub->require_subcommand(1);
+  CLI::App* sign =
+      Command(*sub, "sign", "Signs the artifact and entries of a sweep file");
+  sign->add_option("FILE", o_.release_sign.file, "Sweep file")->required();
+  sign->add_option("--key", o_.release_sign.key,
+                   "Private key (PEM; Ed25519 or ECDSA P-256)")
+      ->required();
+  sign->add_option("--out", o_.release_sign.out,
+                   "Where the signature goes (default FILE.dsse.json)");
+  sign->callback([this] {
+    run_ = [this](Console& c) { return RunReleaseSign(o_.release_sign, c); };
+  });
+  CLI::App* verify =
+      Command(*sub, "verify",
+              "Checks a signature as a host does, but for the host's labels");
+  verify->add_option("FILE", o_.release_verify.file, "Sweep file")->required();
+  verify->add_option("--signature", o_.release_verify.signature, "Signature")
+      ->required();
+  verify
+      ->add_option("--key", o_.release_verify.keys,
+                   "Public key (PEM); may be repeated")
+      ->required();
+  verify->callback([this] {
+    run_ = [this](Console& c) {
+      return RunReleaseVerify(o_.release_verify, c);
+    };
+  });
+}
+
 void Builder::Sweep() {
   CLI::App* sub = Command(app_, "sweep",
                           "An artifact's entries on many hosts\n"
@@ -112,6 +154,9 @@ void Builder::Sweep() {
       "exit code of the verdict.");
   start->add_option("FILE", o_.start.file, "Sweep file (docs/sweep-file.md)")
       ->required();
+  start->add_option("--signature", o_.start.signature,
+                    "Signature that 'twinpath release sign' made; hosts with "
+                    "run units refuse what is not signed");
   start->add_flag("--watch", o_.start.watch, "Wait and show the result");
   start->add_flag("--dry-run", o_.start.dry_run,
                   "Only check the file and what it names");

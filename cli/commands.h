@@ -113,6 +113,8 @@ int RunArtifactList(const std::string& coordinator, size_t limit,
 struct SweepStartOptions {
   std::string coordinator;
   std::string file;
+  // DSSE envelope of the release; empty: not signed.
+  std::string signature;
   bool watch = false;
   bool dry_run = false;
 };
@@ -125,6 +127,21 @@ int RunSweepCancel(const std::string& coordinator, const std::string& id,
                    Console& console);
 int RunSweepList(const std::string& coordinator, size_t limit,
                  Console& console);
+
+// release sign FILE, release verify FILE
+struct ReleaseSignOptions {
+  std::string file;
+  std::string key;
+  // Empty: FILE.dsse.json.
+  std::string out;
+};
+int RunReleaseSign(const ReleaseSignOptions& options, Console& console);
+struct ReleaseVerifyOptions {
+  std::string file;
+  std::string signature;
+  std::vector<std::string> keys;
+};
+int RunReleaseVerify(const ReleaseVerifyOptions& options, Console& console);
 
 // gate ID
 struct GateOptions {

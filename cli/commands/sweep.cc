@@ -17,9 +17,8 @@
 #include "cli/client_hint.h"
 #include "cli/commands.h"
 #include "cli/gate.h"
+#include "cli/prepared_sweep.h"
 #include "cli/progress.h"
-#include "cli/record.h"
-#include "cli/sweep_file.h"
 #include "cli/sweep_view.h"
 #include "cli/table.h"
 #include "cli/view_options.h"
@@ -32,34 +31,6 @@ namespace {
 
 std::string Counted(int count, absl::string_view what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
-}
-
-// The sweep of a file with everything that lies on this machine.
-struct Prepared {
-  v1::SweepSpec spec;
-  LocalArtifact artifact;
-};
-
-absl::StatusOr<Prepared> Prepare(const std::string& path) {
-  TWINPATH_ASSIGN_OR_RETURN(SweepFile file, LoadSweepFile(path));
-  Prepared out;
-  out.spec = std::move(file.spec);
-  TWINPATH_ASSIGN_OR_RETURN_CTX(
-      out.artifact,
-      ScanLocal(out.spec.release().artifact().name(), file.sources, file.root),
-      Printable(path));
-  *out.spec.mutable_release()->mutable_artifact() = out.artifact.artifact;
-  if (!file.record_path.empty()) {
-    TWINPATH_ASSIGN_OR_RETURN(v1::BuildRecord record,
-                              LoadBuildRecord(file.record_path));
-    TWINPATH_RETURN_IF_ERROR_CTX(
-        CheckRecordCovers(record, out.artifact.artifact), file.record_path);
-    if (out.spec.release().source_revision().empty()) {
-      out.spec.mutable_release()->set_source_revision(record.revision());
-    }
-    *out.spec.mutable_release()->mutable_build() = std::move(record);
-  }
-  return out;
 }
 
 ViewOptions ViewOf(const Console& console) {
@@ -97,7 +68,14 @@ int Finish(const absl::StatusOr<v1::Sweep>& sweep, Console& console) {
 }  // namespace
 
 int RunSweepStart(const SweepStartOptions& options, Console& console) {
-  absl::StatusOr<Prepared> prepared = Prepare(options.file);
+  absl::StatusOr<PreparedSweep> prepared = PrepareSweep(options.file);
+  if (prepared.ok() && !options.signature.empty()) {
+    const absl::Status status = AddSignature(options.signature, *prepared);
+    if (!status.ok()) {
+      return console.Fail(status, absl::StrCat("twinpath release sign ",
+                                               options.file, " --key KEY"));
+    }
+  }
   if (!prepared.ok()) {
     return console.Fail(
         prepared.status(),
