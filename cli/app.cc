@@ -72,6 +72,7 @@ void Builder::Build() {
   Record();
   Doctor();
   Explain();
+  Tables();
   Up();
   Hosts();
   Artifact();

@@ -38,6 +38,8 @@ struct Options {
   ReleaseSignOptions release_sign;
   ReleaseVerifyOptions release_verify;
   std::vector<std::string> explain;
+  std::string tables_folder;
+  std::string table;
   UpOptions up;
 };
 
@@ -61,6 +63,7 @@ class Builder {
   void Record();
   void Doctor();
   void Explain();
+  void Tables();
   void Up();
   void Hosts();
   void Artifact();

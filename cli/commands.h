@@ -156,6 +156,10 @@ int RunGate(const GateOptions& options, Console& console);
 // explain CODE|TEXT|FILE|-
 int RunExplain(const std::vector<std::string>& words, Console& console);
 
+// tables check [FOLDER], show TABLE. An empty folder: the one in use.
+int RunTablesCheck(const std::string& folder, Console& console);
+int RunTablesShow(const std::string& table, Console& console);
+
 // up
 struct UpOptions {
   // Empty: $XDG_STATE_HOME/twinpath or ~/.local/state/twinpath.

@@ -122,7 +122,7 @@ class SignIndex {
     // Where numbers of errors stand: "error 209", "code=209", "[222] Call",
     // "returned 100", "status 14", "failure 209".
     for (const char* word : {"error", "code", "] call to cu", "returned",
-                             "status", "failure", "result"}) {
+                             "status", "failure", "failed", "result"}) {
       Add(word, kSpecial, kNumbered);
     }
     Add("NVRM: Xid", kSpecial, kXidText);
@@ -321,6 +321,13 @@ void SignReader::ReadErrorText(absl::string_view line,
   if (special_name && RE2::PartialMatch(Piece(line), named, &matched)) {
     row = tables_.FindErrorByName(matched);
   }
+  // TensorFlow's words for a number that its own table lacks.
+  static const auto& unknown = *new RE2(R"(UNKNOWN ERROR \((\d{1,3})\))");
+  uint32_t unknown_number = 0;
+  if (row == nullptr && special_number &&
+      RE2::PartialMatch(Piece(line), unknown, &unknown_number)) {
+    row = tables_.FindError(unknown_number);
+  }
   int speaks = -1;
   const auto speaks_of_cuda = [&] {
     if (speaks < 0) speaks = SpeaksOfCuda(line) ? 1 : 0;
@@ -347,10 +354,10 @@ void SignReader::ReadErrorText(absl::string_view line,
         R"([\s:=(#]{1,3}(\d{1,3})\b)|\[(\d{1,3})\] Call to cu|)"
         R"(\bcu(?:da)?[A-Z]\w*(?:\([^)]*\))?\s+(?:returned|failed with|)"
         R"(failed:?|->|=)\s*\(?(?:error\s*)?(\d{1,3})\b|)"
-        R"(CUDA failure (\d{1,3})\b|UNKNOWN ERROR \((\d{1,3})\))");
-    std::string group[5];
+        R"(CUDA failure (\d{1,3})\b)");
+    std::string group[4];
     if (RE2::PartialMatch(Piece(line), numbers, &group[0], &group[1], &group[2],
-                          &group[3], &group[4]) &&
+                          &group[3]) &&
         speaks_of_cuda()) {
       uint32_t number = 0;
       for (const std::string& text : group) {

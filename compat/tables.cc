@@ -119,6 +119,14 @@ std::string ReadReason(YamlReader reader) {
   return code;
 }
 
+// A source that anybody can look up: on the web, or in this tree.
+bool HasAddress(absl::string_view source) {
+  return absl::StrContains(source, "https://") ||
+         absl::StrContains(source, "http://") ||
+         absl::StrContains(source, "docs/") ||
+         absl::StrContains(source, "tests/compat/data");
+}
+
 constexpr size_t kShortestText = 8;
 
 // The longest fixed part of a text with stars.
@@ -202,6 +210,7 @@ class TablesLoader {
                               YamlDocument::Parse(text, path));
     YamlReader root = document.root();
     sources_.clear();
+    file_ = std::string(name);
     for (auto& [key, value] : root.Required("sources").Mapping()) {
       const std::string text = ReadNonEmpty(value);
       sources_[key] = tables_.sources_.size();
@@ -218,14 +227,21 @@ class TablesLoader {
     if (!sources.present()) return;
     const std::vector<std::string> names = sources.StringSequence();
     if (names.empty()) sources.Error("a row needs at least one source");
+    bool has_address = false;
     for (const std::string& name : names) {
       const auto it = sources_.find(name);
       if (it == sources_.end()) {
         sources.Error(absl::StrCat("source \"", name,
                                    "\" is not declared under sources"));
       } else {
-        ++tables_.sources_[it->second].rows;
+        TableSource& source = tables_.sources_[it->second];
+        ++source.rows;
+        has_address = has_address || HasAddress(source.text);
       }
+    }
+    if (!has_address && !sources_.empty()) {
+      tables_.rows_without_address_.push_back(
+          absl::StrCat(file_, ":", row.Place()));
     }
     row.Optional("note").String();
   }
@@ -454,6 +470,8 @@ class TablesLoader {
   Tables tables_;
   // Place in tables_.sources_ of the keys of the file being read.
   std::map<std::string, size_t> sources_;
+  // The file being read.
+  std::string file_;
   Sha256Stream digest_;
 };
 

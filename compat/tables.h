@@ -232,6 +232,15 @@ class Tables {
     return kernel_owners_;
   }
   const std::vector<TableSource>& sources() const { return sources_; }
+  // Places ("gpus.yaml:12:3") of rows none of whose sources has an address:
+  // neither a URL nor a document or data of this tree.
+  const std::vector<std::string>& rows_without_address() const {
+    return rows_without_address_;
+  }
+  // Lowest driver by CUDA major, as stated.
+  const std::map<uint32_t, std::string>& minimum_drivers() const {
+    return minimum_drivers_;
+  }
 
   // Row of a compute capability or target number; nullptr: not known.
   const GpuRow* FindGpu(uint32_t number) const;
@@ -277,6 +286,7 @@ class Tables {
   std::vector<XidRow> xids_;
   std::vector<KernelOwnerRow> kernel_owners_;
   std::vector<TableSource> sources_;
+  std::vector<std::string> rows_without_address_;
   std::map<uint32_t, std::string> minimum_drivers_;
   TwoPart zstd_first_cuda_;
   std::string zstd_first_driver_;

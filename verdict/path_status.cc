@@ -12,6 +12,7 @@
 #include "base/reason.h"
 #include "compat/diagnose.h"
 #include "compat/reason.h"
+#include "verdict/compiled.h"
 #include "verdict/cuda_error.h"
 #include "verdict/output.h"
 
@@ -44,11 +45,14 @@ PathEvaluation Evaluation(PathStatus status, v1::Reason reason) {
 }
 
 // Reasons the agent found, or else those found here.
-std::vector<v1::Reason> Errors(const v1::Observation& observation) {
+std::vector<v1::Reason> Errors(const Run& run) {
+  const v1::Observation& observation = run.observation;
   if (observation.errors_size() > 0) {
     return {observation.errors().begin(), observation.errors().end()};
   }
-  return compat::Diagnose(observation);
+  compat::DiagnosisContext context;
+  context.prediction = run.prediction;
+  return compat::Diagnose(observation, context);
 }
 
 const v1::Reason* FindCode(const std::vector<v1::Reason>& reasons,
@@ -143,7 +147,7 @@ bool MayStillCompile(const Run& run) {
       return outcome != v1::OUTCOME_FAILS &&
              outcome != v1::OUTCOME_NO_DEVICE_CODE;
     case v1::PATH_PLAIN:
-      return run.observation.cache().files() > 0 ||
+      return DriverCompiled(run.observation.cache()) ||
              outcome == v1::OUTCOME_JIT || outcome == v1::OUTCOME_UNKNOWN;
     default:
       return false;
@@ -159,7 +163,7 @@ bool ConditionsChanged(const v1::Observation& observation) {
 
 PathEvaluation Failed(const Run& run, const OutputJudgement& output) {
   const v1::Observation& observation = run.observation;
-  const std::vector<v1::Reason> errors = Errors(observation);
+  const std::vector<v1::Reason> errors = Errors(run);
   const v1::Reason* decisive = DecisiveError(errors);
   const uint32_t cuda_error = decisive == nullptr ? 0 : decisive->cuda_error();
 
@@ -171,8 +175,16 @@ PathEvaluation Failed(const Run& run, const OutputJudgement& output) {
   if (ConditionsChanged(observation)) {
     evaluation.status = PathStatus::kInconclusive;
     reasons.push_back(Make(run, "TP315", "conditions changed during the run"));
+  } else if (!errors.empty() && errors[0].code() == "TP322") {
+    // Whatever failed, failed on a faulty device.
+    reasons.push_back(errors[0]);
+    reasons.back().set_detail(
+        absl::StrCat(run.label, ": ", errors[0].detail()));
+    evaluation.status = PathStatus::kInconclusive;
   } else if (cuda_error == 2 ||
-             (cuda_error == 0 && FindCode(errors, "TP313") != nullptr)) {
+             (cuda_error == 0 && FindCode(errors, "TP313") != nullptr) ||
+             (!errors.empty() && errors[0].code() == "TP313")) {
+    // The last: a load failed beside signs of exhausted memory.
     evaluation.status = PathStatus::kInconclusive;
     reasons.push_back(
         Make(run, "TP313", "the run ran out of memory", cuda_error));
@@ -369,7 +381,7 @@ PathEvaluation Proven(const Run& run) {
     default:
       break;
   }
-  if (observation.cache().files() == 0) {
+  if (!DriverCompiled(observation.cache())) {
     return Evaluation(PathStatus::kProven,
                       Make(run, "TP319", "ran, and nothing was compiled"));
   }
@@ -424,6 +436,12 @@ PathEvaluation EvaluateRun(const Run& run, bool simulated) {
           CheckLog(run, output.match == OutputMatch::kMatches)) {
     return *std::move(fault);
   }
+  // A program that says it did without the GPU proves nothing about it.
+  const std::vector<v1::Reason> errors = Errors(run);
+  if (const v1::Reason* cpu = FindCode(errors, "TP320")) {
+    return Evaluation(PathStatus::kInconclusive,
+                      Make(run, "TP320", cpu->detail()));
+  }
   if (output.match == OutputMatch::kUnknown) {
     return Evaluation(PathStatus::kInconclusive,
                       Make(run, "TP303", output.why));
@@ -475,7 +493,8 @@ std::optional<PathEvaluation> EvaluateRuns(
 bool HasCompiled(const v1::CellResult& result) {
   for (const v1::Observation& observation : result.observations()) {
     if (observation.path() == v1::PATH_PTX_JIT && observation.jit_proof() &&
-        observation.cache().observed() && observation.cache().files() > 0) {
+        observation.cache().observed() &&
+        DriverCompiled(observation.cache())) {
       return true;
     }
   }

@@ -2,132 +2,248 @@
 
 #include "compat/explain.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/exit_code.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/matrix.h"
 #include "cli/table.h"
-#include "cli/view_options.h"
+#include "compat/tables.h"
 #include "twinpath/v1/cli.pb.h"
 
 namespace twinpath::cli {
 namespace {
 
-constexpr uint64_t kMaxLogBytes = 64u << 20;
+// What was read, and what it says.
+struct Answer {
+  std::vector<compat::Explanation> found;
+  uint64_t lines = 0;
+  uint64_t bytes = 0;
+  // It was read from a file or standard input.
+  bool log = false;
+};
 
-absl::StatusOr<std::string> ReadStandardInput() {
-  std::string text;
-  char buffer[65536];
+// Reads a log of any size in pieces; nothing of it is kept but what was found.
+absl::StatusOr<Answer> ReadLog(int fd, absl::string_view name) {
+  const absl::StatusOr<const compat::Tables*> tables =
+      compat::Tables::Default();
+  if (!tables.ok()) return tables.status();
+  Answer answer;
+  answer.log = true;
+  compat::LogExplainer log(**tables);
+  constexpr size_t kPiece = 1 << 20;
+  const auto buffer = std::make_unique<char[]>(kPiece);
   while (true) {
-    const ssize_t got = read(STDIN_FILENO, buffer, sizeof buffer);
-    if (got < 0) return ErrnoStatus(errno, "reading standard input");
-    if (got == 0) return text;
-    text.append(buffer, static_cast<size_t>(got));
-    if (text.size() > kMaxLogBytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("standard input: more than ", HumanBytes(kMaxLogBytes)));
+    const ssize_t got = read(fd, buffer.get(), kPiece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return ErrnoStatus(errno, absl::StrCat("reading ", Printable(name)));
     }
+    if (got == 0) break;
+    const absl::string_view piece(buffer.get(), static_cast<size_t>(got));
+    if (answer.bytes == 0) {
+      for (const auto& [magic, tool] :
+           {std::pair<absl::string_view, absl::string_view>{"\x1f\x8b", "zcat"},
+            {"\x28\xb5\x2f\xfd", "zstdcat"},
+            {"\xfd"
+             "7zXZ",
+             "xzcat"}}) {
+        if (absl::StartsWith(piece, magic)) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(Printable(name), ": is compressed; ", tool, " ",
+                           Printable(name), " | twinpath explain -"));
+        }
+      }
+    }
+    answer.bytes += piece.size();
+    log.Feed(piece);
+  }
+  answer.found = log.Finish();
+  answer.lines = log.lines();
+  return answer;
+}
+
+bool IsCode(const std::vector<compat::Explanation>& found) {
+  return !found.empty() && found[0].effect == "code";
+}
+
+// Several codes, or the words of one text: a number in a sentence need not be a
+// code.
+std::vector<compat::Explanation> ExplainWords(
+    const std::vector<std::string>& words, const std::string& joined) {
+  std::vector<compat::Explanation> found;
+  if (words.size() > 1) {
+    // "Xid 79", "NVML 18".
+    found = compat::Explain(joined);
+    if (IsCode(found)) return found;
+    found.clear();
+    for (const std::string& word : words) {
+      const std::vector<compat::Explanation> one = compat::Explain(word);
+      if (!IsCode(one)) {
+        found.clear();
+        break;
+      }
+      found.insert(found.end(), one.begin(), one.end());
+    }
+    if (!found.empty()) return found;
+  }
+  return compat::Explain(joined);
+}
+
+v1::ExplainOutput Message(const Answer& answer) {
+  v1::ExplainOutput output;
+  output.set_lines(answer.lines);
+  output.set_bytes(answer.bytes);
+  for (const compat::Explanation& explanation : answer.found) {
+    v1::ExplainedText& text = *output.add_explanations();
+    text.set_code(explanation.cuda_error != 0
+                      ? absl::StrCat(explanation.cuda_error)
+                      : explanation.reason_code);
+    text.set_name(Printable(explanation.title));
+    text.set_meaning(Printable(explanation.meaning));
+    if (!explanation.action.empty()) {
+      text.add_actions(Printable(explanation.action));
+    }
+    text.set_reason_code(explanation.reason_code);
+    text.set_effect(explanation.effect);
+    text.set_line(Printable(explanation.found_in));
+    text.set_line_number(explanation.first_line);
+    text.set_count(explanation.count);
+  }
+  return output;
+}
+
+// What a heading says of an explanation that is no cause.
+absl::string_view Remark(const compat::Explanation& explanation) {
+  if (explanation.effect == "harmless") return ": can be ignored";
+  if (explanation.effect == "hint") return ": a hint, no cause";
+  if (explanation.effect == "cpu") return ": goes on without the GPU";
+  if (explanation.effect == "gate") return ": the program's own check";
+  return "";
+}
+
+void Show(const Answer& answer, Console& console) {
+  // People read the first few; JSON has all.
+  constexpr size_t kMaxShown = 12;
+  const size_t width = static_cast<size_t>(console.width()) - 2;
+  for (size_t i = 0; i < answer.found.size() && i < kMaxShown; ++i) {
+    const compat::Explanation& explanation = answer.found[i];
+    if (i > 0) console.Print("\n");
+    console.Print(absl::StrCat(
+        Paint(absl::StrCat(Printable(explanation.title), Remark(explanation)),
+              Style::kBold, console.color()),
+        "\n  ", Wrap(Printable(explanation.meaning), width, 2), "\n"));
+    if (!explanation.action.empty()) {
+      console.Print(absl::StrCat(
+          "  ",
+          Wrap(absl::StrCat("do: ", Printable(explanation.action)), width, 6),
+          "\n"));
+    }
+    if (!explanation.reason_code.empty() &&
+        !absl::StartsWith(explanation.title, explanation.reason_code)) {
+      console.Print(absl::StrCat("  see: twinpath explain ",
+                                 explanation.reason_code, "\n"));
+    }
+    if (!explanation.found_in.empty()) {
+      const std::string where =
+          answer.log || explanation.count > 1
+              ? absl::StrCat(explanation.count == 1
+                                 ? "seen in line "
+                                 : absl::StrCat("seen ", explanation.count,
+                                                " times, first in line "),
+                             explanation.first_line, ": ")
+              : "seen in: ";
+      console.Print(absl::StrCat(
+          "  ",
+          Paint(Truncate(absl::StrCat(where, Printable(explanation.found_in)),
+                         width),
+                Style::kDim, console.color()),
+          "\n"));
+    }
+  }
+  if (answer.found.size() > kMaxShown) {
+    console.Say(
+        absl::StrCat(answer.found.size() - kMaxShown, " more: --format json"));
   }
 }
 
 }  // namespace
 
 int RunExplain(const std::vector<std::string>& words, Console& console) {
-  std::string input = absl::StrJoin(words, " ");
+  const std::string input = absl::StrJoin(words, " ");
+  Answer answer;
   bool missing_file = false;
   struct stat info {};
+  const bool one = words.size() == 1;
   if (input == "-") {
-    absl::StatusOr<std::string> text = ReadStandardInput();
-    if (!text.ok()) return console.Fail(text.status());
-    input = *std::move(text);
-  } else if (words.size() == 1 && stat(input.c_str(), &info) == 0 &&
-             S_ISREG(info.st_mode)) {
-    absl::StatusOr<std::string> text = ReadFile(input, kMaxLogBytes);
-    if (!text.ok()) return console.Fail(text.status());
-    input = *std::move(text);
-  } else if (words.size() == 1) {
-    // Spelt like the path of a file.
-    missing_file = input.find_first_of("./") != std::string::npos &&
-                   input.find_first_of(" \n") == std::string::npos &&
-                   access(input.c_str(), F_OK) != 0;
-  }
-  // Several codes, or the words of one text: a number in a sentence need not
-  // be a code.
-  std::vector<compat::Explanation> found;
-  for (const std::string& word : words) {
-    if (words.size() == 1) break;
-    const std::vector<compat::Explanation> one = compat::Explain(word);
-    if (one.empty()) {
-      found.clear();
-      break;
+    absl::StatusOr<Answer> read = ReadLog(STDIN_FILENO, "standard input");
+    if (!read.ok()) return console.Fail(read.status());
+    answer = *std::move(read);
+  } else {
+    // A code wins over a file of its name.
+    if (one) answer.found = compat::Explain(input);
+    if (one && !IsCode(answer.found) && stat(input.c_str(), &info) == 0) {
+      if (S_ISDIR(info.st_mode)) {
+        console.Error(
+            absl::StrCat("explain: ", Printable(input), " is a folder"));
+        console.Hint(
+            absl::StrCat("cat ", Printable(input), "/* | twinpath explain -"));
+        return kExitUsage;
+      }
+      const UniqueFd fd(open(input.c_str(), O_RDONLY | O_CLOEXEC));
+      if (!fd.valid()) {
+        return console.Fail(
+            ErrnoStatus(errno, absl::StrCat("opening ", Printable(input))));
+      }
+      absl::StatusOr<Answer> read = ReadLog(fd.get(), input);
+      if (!read.ok()) return console.Fail(read.status());
+      answer = *std::move(read);
+    } else if (!one) {
+      answer.found = ExplainWords(words, input);
+    } else if (answer.found.empty()) {
+      // Spelt like the path of a file.
+      missing_file = input.find_first_of("./") != std::string::npos &&
+                     input.find_first_of(" \n") == std::string::npos;
     }
-    found.insert(found.end(), one.begin(), one.end());
   }
-  if (found.empty()) found = compat::Explain(input);
-  v1::ExplainOutput output;
-  for (const compat::Explanation& explanation : found) {
-    v1::ExplainedText& text = *output.add_explanations();
-    text.set_code(explanation.cuda_error != 0
-                      ? absl::StrCat(explanation.cuda_error)
-                      : explanation.reason_code);
-    text.set_name(IsValidUtf8(explanation.title)
-                      ? explanation.title
-                      : Printable(explanation.title));
-    text.set_text(explanation.meaning);
-    if (!explanation.action.empty()) text.add_steps(explanation.action);
-    text.set_reason_code(explanation.reason_code);
-    text.set_found_in(explanation.found_in);
+  if (answer.log) {
+    console.Say(absl::StrCat("read ", answer.lines, " lines, ",
+                             HumanBytes(answer.bytes)));
   }
   if (console.json()) {
-    console.PrintJson(output);
+    console.PrintJson(Message(answer));
   } else {
-    const size_t width = static_cast<size_t>(console.width()) - 2;
-    bool first = true;
-    for (const compat::Explanation& explanation : found) {
-      if (!first) console.Print("\n");
-      first = false;
-      console.Print(absl::StrCat(
-          Paint(Printable(explanation.title), Style::kBold, console.color()),
-          "\n  ", Wrap(Printable(explanation.meaning), width, 2), "\n"));
-      if (!explanation.action.empty()) {
-        console.Print(absl::StrCat(
-            "  ",
-            Wrap(absl::StrCat("do: ", Printable(explanation.action)), width, 6),
-            "\n"));
-      }
-      if (!explanation.found_in.empty()) {
-        console.Print(absl::StrCat(
-            "  ",
-            Paint(Truncate(absl::StrCat("seen in: ",
-                                        Printable(explanation.found_in)),
-                           width),
-                  Style::kDim, console.color()),
-            "\n"));
-      }
-    }
+    Show(answer, console);
   }
-  if (found.empty()) {
-    console.Error(absl::StrCat("explain: nothing known in ",
-                               words.size() > 1  ? "this text"
-                               : words[0] == "-" ? "standard input"
-                                                 : Printable(words[0]),
-                               missing_file ? " (and no such file)" : ""));
-    console.Hint(
-        "give a reason code (TP204), a CUDA error (209), an error text, a log "
-        "file, or - for standard input");
-    return kExitUsage;
-  }
-  return kExitPass;
+  if (!answer.found.empty()) return kExitPass;
+  console.Error(absl::StrCat("explain: nothing known in ",
+                             !one           ? "this text"
+                             : input == "-" ? "standard input"
+                                            : Printable(input),
+                             missing_file ? " (and no such file)" : ""));
+  console.Hint(
+      "give a reason code (TP204), a CUDA error (209), an error text, a log "
+      "file, or - for standard input");
+  // What was read is no mistake of the caller.
+  return answer.log ? kExitInconclusive : kExitUsage;
 }
 
 }  // namespace twinpath::cli

@@ -27,9 +27,8 @@ absl::StatusOr<Tables> LoadChanged(const std::string& file,
                                    const std::string& to) {
   auto dir = TempDirectory::Make();
   EXPECT_TRUE(dir.ok());
-  for (const char* name :
-       {"gpus.yaml", "drivers.yaml", "toolkits.yaml", "errors.yaml",
-        "messages.yaml"}) {
+  for (const char* name : {"gpus.yaml", "drivers.yaml", "toolkits.yaml",
+                           "errors.yaml", "messages.yaml"}) {
     auto text = ReadFile(JoinPath(SourceTables(), name), 1 << 20);
     EXPECT_TRUE(text.ok());
     if (file == name) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
@@ -247,14 +248,16 @@ TEST_F(LocalTest, PredictGroupsAFleetAndAssumesAnUpgrade) {
   ASSERT_THAT(cli::FromJson(one.out, "out", &host), IsOk());
   v1::HostFacts facts = host.hosts(0).facts();
   facts.clear_profile();
+  ASSERT_THAT(MakeDirectories(JoinPath(folder_->path(), "fleet"), 0755),
+              IsOk());
   for (const char* name : {"n1", "n2", "n3"}) {
     facts.set_host_name(name);
     const absl::StatusOr<std::string> json = cli::ToJson(facts);
     ASSERT_THAT(json, IsOk());
     ASSERT_THAT(Write(absl::StrCat("fleet/", name, ".json"), *json), IsOk());
   }
-  const CliResult fleet = Cli(
-      {"predict", "kernel.ptx", "--fleet", Path("fleet"), "--format", "json"});
+  const CliResult fleet =
+      Cli({"predict", "kernel.ptx", "--fleet", "fleet", "--format", "json"});
   v1::PredictOutput output;
   ASSERT_THAT(cli::FromJson(fleet.out, "out", &output), IsOk());
   ASSERT_EQ(output.groups_size(), 1);
@@ -262,8 +265,8 @@ TEST_F(LocalTest, PredictGroupsAFleetAndAssumesAnUpgrade) {
   EXPECT_EQ(output.groups(0).gpus(), 24u);
   EXPECT_EQ(fleet.exit_code, 0);
   // R470 is older than the GPU itself.
-  const CliResult old = Cli({"predict", "kernel.ptx", "--fleet", Path("fleet"),
-                             "--assume", "driver=R470"});
+  const CliResult old = Cli(
+      {"predict", "kernel.ptx", "--fleet", "fleet", "--assume", "driver=R470"});
   EXPECT_THAT(old.out, HasSubstr("jit -> fails 100 TP251"));
   EXPECT_THAT(old.out, HasSubstr("changes on 3 hosts of 3"));
   EXPECT_EQ(old.exit_code, 1);
@@ -280,9 +283,9 @@ TEST_F(LocalTest, PredictMatrixIsBoundedAndHasEveryGpu) {
   EXPECT_EQ(output.hosts_size(), 0);
   EXPECT_GE(output.reach().gpus_size(), 20);
   EXPECT_LT(result.out.size(), 1024u * 1024u);
-  EXPECT_EQ(Cli({"predict", "--matrix", "--format", "junit", "kernel.ptx"})
-                .exit_code,
-            2);
+  EXPECT_EQ(
+      Cli({"predict", "--matrix", "--format", "junit", "kernel.ptx"}).exit_code,
+      2);
   EXPECT_THAT(
       Cli({"predict", "--host", "h200", "--format", "junit", "kernel.ptx"}).out,
       HasSubstr("<testsuites"));
@@ -332,6 +335,53 @@ TEST_F(LocalTest, ExplainKnowsCodesErrorsTextsAndLogs) {
               AllOf(HasSubstr("CUDA error 209"), HasSubstr("TP204")));
   EXPECT_EQ(Cli({"explain", "209", "files"}).exit_code, 2);
   EXPECT_THAT(Cli({"explain", "gone.log"}).err, HasSubstr("no such file"));
+}
+
+TEST_F(LocalTest, ExplainReadsLogsAsStreams) {
+  EXPECT_THAT(Cli({"explain", "NVML", "18"}).out,
+              HasSubstr("NVML_ERROR_LIB_RM_VERSION_MISMATCH"));
+  std::string log;
+  for (int i = 0; i < 50000; ++i) {
+    log += "step " + std::to_string(i) + ": loss 0.1\n";
+  }
+  ASSERT_THAT(Write("quiet.log", log), IsOk());
+  const CliResult quiet = Cli({"explain", "quiet.log"});
+  EXPECT_EQ(quiet.exit_code, 3) << quiet.err;
+  EXPECT_THAT(quiet.err, HasSubstr("read 50000 lines"));
+  log +=
+      "CUDA error: no kernel image is available for execution on the "
+      "device\n";
+  ASSERT_THAT(Write("loud.log", log), IsOk());
+  const CliResult loud = Cli({"explain", "loud.log", "--format", "json"});
+  EXPECT_EQ(loud.exit_code, 0) << loud.err;
+  v1::ExplainOutput output;
+  ASSERT_THAT(cli::FromJson(loud.out, "output", &output), IsOk());
+  ASSERT_EQ(output.explanations_size(), 1);
+  EXPECT_EQ(output.lines(), 50001u);
+  EXPECT_EQ(output.explanations(0).code(), "209");
+  EXPECT_EQ(output.explanations(0).line_number(), 50001u);
+  // Words of our own are text in JSON, too.
+  EXPECT_THAT(loud.out, HasSubstr("No image fits the device"));
+  // Compressed logs and folders say what to do.
+  ASSERT_THAT(Write("old.log.gz", "\x1f\x8b\x08 rest"), IsOk());
+  EXPECT_THAT(Cli({"explain", "old.log.gz"}).err, HasSubstr("zcat"));
+  EXPECT_EQ(Cli({"explain", "."}).exit_code, 2);
+}
+
+TEST_F(LocalTest, TablesAreCheckedAndShown) {
+  const CliResult own = Cli({"tables", "check"});
+  EXPECT_EQ(own.exit_code, 0) << own.out << own.err;
+  EXPECT_THAT(own.out, AllOf(HasSubstr("drivers"), HasSubstr("sources")));
+  EXPECT_THAT(Cli({"tables", "show", "drivers"}).out, HasSubstr("580"));
+  EXPECT_THAT(Cli({"tables", "show", "errors", "--format", "json"}).out,
+              HasSubstr("CUDA_ERROR_NO_BINARY_FOR_GPU"));
+  EXPECT_EQ(Cli({"tables", "check", "nowhere"}).exit_code, 2);
+  EXPECT_EQ(Cli({"tables", "show", "nothing"}).exit_code, 2);
+  ASSERT_EQ(mkdir((folder_->path() + "/t").c_str(), 0700), 0);
+  ASSERT_THAT(Write("t/gpus.yaml", "gpus: 7\n"), IsOk());
+  const CliResult broken = Cli({"tables", "check", "t"});
+  EXPECT_EQ(broken.exit_code, 1);
+  EXPECT_THAT(broken.err, HasSubstr("gpus.yaml:1"));
 }
 
 TEST_F(LocalTest, RecordPassesTheExitCodeOnAndWritesNothingForAFailure) {

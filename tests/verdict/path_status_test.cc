@@ -267,6 +267,47 @@ TEST(EvaluatePath, MemoryErrorThatTheProgramHandledDoesNotCount) {
             PathStatus::kProven);
 }
 
+// marin-community/marin#7421: the load fails because memory ran out.
+TEST(EvaluatePath, ALoadErrorBesideExhaustedMemoryIsInconclusive) {
+  v1::CellResult result = GoodResult();
+  v1::Observation& run = RunOf(result, v1::PATH_NATIVE);
+  run.set_exit_code(1);
+  run.mutable_stderr()->set_head(
+      "RESOURCE_EXHAUSTED: failed to allocate\nFailed to load in-memory CUBIN "
+      "(compiled for a different GPU?).: CUDA_ERROR_INVALID_VALUE: invalid "
+      "argument\n");
+  const PathEvaluation seen =
+      EvaluatePath(GoodEntry(), v1::PATH_NATIVE, result);
+  EXPECT_EQ(seen.status, PathStatus::kInconclusive);
+  EXPECT_EQ(seen.reasons[0].code(), "TP313");
+}
+
+TEST(EvaluatePath, AFaultOfTheDeviceIsInconclusive) {
+  v1::CellResult result = GoodResult();
+  v1::Observation& run = RunOf(result, v1::PATH_NATIVE);
+  run.set_exit_code(1);
+  run.mutable_stderr()->set_head(
+      "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n");
+  const PathEvaluation seen =
+      EvaluatePath(GoodEntry(), v1::PATH_NATIVE, result);
+  EXPECT_EQ(seen.status, PathStatus::kInconclusive);
+  EXPECT_EQ(seen.reasons[0].code(), "TP322");
+}
+
+// The program exits with 0 and its output is right; the GPU had no part in it.
+TEST(EvaluatePath, AProgramThatDidWithoutTheGpuProvesNothing) {
+  v1::CellResult result = GoodResult();
+  RunOf(result, v1::PATH_NATIVE)
+      .mutable_stderr()
+      ->set_head(
+          "warning: no usable GPU found, --gpu-layers option will be "
+          "ignored\n");
+  const PathEvaluation seen =
+      EvaluatePath(GoodEntry(), v1::PATH_NATIVE, result);
+  EXPECT_EQ(seen.status, PathStatus::kInconclusive);
+  EXPECT_EQ(seen.reasons[0].code(), "TP320");
+}
+
 TEST(EvaluatePath, SignalsFailButForTheOneFromOutside) {
   v1::CellResult result = GoodResult();
   v1::Observation& run = RunOf(result, v1::PATH_NATIVE);
