@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
+#include "compat/predict.h"
 #include "compat/target.h"
 #include "tests/compat/fake_host.h"
+#include "tests/compat/report_builder.h"
 
 namespace twinpath::compat {
 namespace {
@@ -114,6 +117,62 @@ TEST(TargetMatrix, NvlinkColumnsOfOneDeviceAgree) {
       EXPECT_EQ(accepted, columns.at(base)) << row << " for " << column;
     }
   }
+}
+
+// The same as predictions: every target and suffix as the only image of a file
+// on every device, with the newest driver of the tables.
+class MatrixPrediction : public ::testing::Test {
+ protected:
+  static std::string On(const std::string& image, uint32_t device) {
+    const v1::HostFacts facts =
+        FakeHost(absl::StrCat(device / 10, ".", device % 10, " R",
+                              TestTables().drivers().back().branch));
+    return Answers(
+        Predict(MakeArtifact({image}), facts, facts.gpus(0), TestTables()));
+  }
+};
+
+TEST_F(MatrixPrediction, MachineCodeEqualsNvlink) {
+  const Matrix matrix = Load("nvlink_matrix.txt");
+  int pairs = 0;
+  std::set<std::string> unknown;
+  for (const auto& [row, columns] : matrix.accepted) {
+    for (const uint32_t device : Devices(matrix)) {
+      ++pairs;
+      const std::string answers = On(row, device);
+      if (absl::StartsWith(answers, "unknown")) {
+        unknown.insert(absl::StrCat(row, " on ", device));
+        EXPECT_EQ(answers, "unknown | fails 209 | unknown");
+        continue;
+      }
+      EXPECT_EQ(answers, columns.at(absl::StrCat("sm_", device))
+                             ? "native | fails 209 | native"
+                             : "fails 209 | fails 209 | fails 209")
+          << row << " on " << device;
+    }
+  }
+  EXPECT_EQ(pairs, 23 * 12);
+  // Tegra pairs that the same-major rule allows and nvlink refuses.
+  EXPECT_EQ(unknown,
+            (std::set<std::string>{"sm_80 on 87", "sm_80 on 88", "sm_86 on 87",
+                                   "sm_86 on 88", "sm_87 on 88", "sm_87 on 89",
+                                   "sm_88 on 89"}));
+}
+
+TEST_F(MatrixPrediction, PtxEqualsPtxas) {
+  const Matrix matrix = Load("ptxas_target_matrix.txt");
+  int pairs = 0;
+  for (const auto& [row, columns] : matrix.accepted) {
+    for (const uint32_t device : Devices(matrix)) {
+      ++pairs;
+      const std::string ptx = absl::StrCat("compute_", row.substr(3));
+      EXPECT_EQ(On(ptx, device), columns.at(StrongestColumn(matrix, device))
+                                     ? "fails 223 | jit | jit"
+                                     : "fails 209 | fails 209 | fails 209")
+          << ptx << " on " << device;
+    }
+  }
+  EXPECT_EQ(pairs, 23 * 12);
 }
 
 }  // namespace
