@@ -96,6 +96,8 @@ char** ReadEnvironment() {
 
 // When memory is short the kernel is to take the program, not who reports.
 void PreferForKilling() {
+  // Otherwise the files below belong to root. Nothing of the program runs yet.
+  prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
   const ssize_t ignored = write(fd, "1000", 4);

@@ -74,6 +74,18 @@ TEST_F(SignedRelease, NothingElse) {
   EXPECT_THAT(Refusal(Demo(), v1::Envelope()), HasSubstr("not signed"));
 }
 
+// A field that the text leaves out could be changed behind the signature. A new
+// field goes into the text (a new version of it), then its number in here.
+TEST_F(SignedRelease, EveryFieldOfAnEntryIsInTheText) {
+  EXPECT_EQ(v1::Entry::descriptor()->field_count(), 11);
+  EXPECT_EQ(v1::EnvironmentVariable::descriptor()->field_count(), 2);
+  EXPECT_EQ(v1::GpuRequest::descriptor()->field_count(), 2);
+  EXPECT_EQ(v1::ExpectedOutput::descriptor()->field_count(), 3);
+  // Of a release: artifact (its digest), entries, expect, source_revision,
+  // not_after, host_labels; build is evidence with digests of its own.
+  EXPECT_EQ(v1::Release::descriptor()->field_count(), 7);
+}
+
 TEST_F(SignedRelease, NotAfterItsTime) {
   v1::Release release = Demo();
   release.mutable_not_after()->set_seconds(1'000'000);
