@@ -242,6 +242,14 @@ class FileJudge {
       case Cause::kDamaged:
         detail = "a fatbin's entries are broken";
         break;
+      case Cause::kNoImage:
+        // The image that the driver takes lacks the kernel asked for.
+        if (decision.image != nullptr) {
+          detail = absl::StrCat(target, " is taken for ", DeviceName(host_),
+                                " and lacks the kernel");
+          break;
+        }
+        [[fallthrough]];
       default:
         detail = absl::StrCat("holds ", file_.held, "; nothing ",
                               path == kPtxJit ? "to compile " : "", "for ",

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -58,10 +57,7 @@ TEST(CaseCount, AtMostThreePercentIsUnknown) {
 
 // docs/cases.md lists every case and every thread it cites.
 TEST(CaseCount, EveryCaseIsInTheTable) {
-  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
-  const auto table =
-      ReadFile(absl::StrCat(source == nullptr ? "." : source, "/docs/cases.md"),
-               1 << 20);
+  const auto table = ReadFile(SourcePath("docs/cases.md"), 1 << 20);
   ASSERT_THAT(table, IsOk());
   for (const std::string& name : CaseNames()) {
     EXPECT_TRUE(absl::StrContains(*table, absl::StrCat("`", name, "`")))

@@ -21,10 +21,7 @@
 namespace twinpath::compat {
 namespace {
 
-std::string CasesDir() {
-  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
-  return absl::StrCat(source == nullptr ? "." : source, "/tests/compat/cases");
-}
+std::string CasesDir() { return SourcePath("tests/compat/cases"); }
 
 std::vector<std::string> Words(absl::string_view text) {
   return absl::StrSplit(text, ' ', absl::SkipEmpty());
@@ -100,6 +97,12 @@ void CheckPath(const v1::PathPrediction& path, const std::string& expected,
 }
 
 }  // namespace
+
+std::string SourcePath(const std::string& relative) {
+  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
+  return absl::StrCat(source == nullptr ? TWINPATH_CASES_SOURCE : source, "/",
+                      relative);
+}
 
 std::vector<std::string> CaseNames() {
   std::vector<std::string> names;
@@ -187,9 +190,13 @@ void CheckAnswer(const std::vector<v1::PathPrediction>& paths,
   CheckPath(paths[2], expected.plain(), where + " plain");
   std::string fixes;
   std::string details;
-  for (const v1::Reason& reason : paths[2].reasons()) {
-    absl::StrAppend(&fixes, reason.fix(), "\n");
-    absl::StrAppend(&details, reason.detail(), "\n");
+  for (const v1::PathPrediction& path : paths) {
+    for (const v1::Reason& reason : path.reasons()) {
+      absl::StrAppend(&details, reason.detail(), "\n");
+      if (path.path() == v1::PATH_PLAIN) {
+        absl::StrAppend(&fixes, reason.fix(), "\n");
+      }
+    }
   }
   EXPECT_TRUE(absl::StrContains(fixes, expected.fix()))
       << where << ": \"" << expected.fix() << "\" is in no fix:\n"

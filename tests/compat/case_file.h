@@ -15,6 +15,10 @@
 
 namespace twinpath::compat {
 
+// A file or folder of the source tree; also where the environment does not say,
+// as when ctest asks for the tests' names.
+std::string SourcePath(const std::string& relative);
+
 // Names of all cases, without ".txtpb", sorted. {"missing"} where there is no
 // folder, so that a test says so.
 std::vector<std::string> CaseNames();

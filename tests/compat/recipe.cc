@@ -19,6 +19,7 @@
 #include "base/subprocess.h"
 #include "inspect/child.h"
 #include "inspect/folder.h"
+#include "tests/compat/case_file.h"
 
 namespace twinpath::compat {
 namespace {
@@ -28,11 +29,7 @@ constexpr absl::string_view kNvcc = TWINPATH_CASES_NVCC;
 // Where files are kept.
 constexpr absl::string_view kKept = TWINPATH_CASES_KEPT;
 
-std::string Sources() {
-  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
-  return absl::StrCat(source == nullptr ? "." : source,
-                      "/tests/compat/recipes");
-}
+std::string Sources() { return SourcePath("tests/compat/recipes"); }
 
 std::string SearchPath() {
   std::string path = "/usr/local/bin:/usr/bin:/bin";
