@@ -173,7 +173,11 @@ std::optional<v1::Reason> ReasonOfLeak(const v1::EnvironmentLeak& leak) {
   const absl::string_view name = leak.variable();
   const std::string text = DescribeLeak(leak);
   if (name == "CUDA_DEVICE_ORDER") return std::nullopt;
-  if (name == "CUDA_VISIBLE_DEVICES") return MakeReason("TP123", text);
+  if (name == "CUDA_VISIBLE_DEVICES") {
+    // For one service it is how GPUs are shared out.
+    if (!IsInherited(leak)) return std::nullopt;
+    return MakeReason("TP123", text);
+  }
   if (IsOff(leak.value()) && name != "CUDA_CACHE_PATH" &&
       name != "CUDA_CACHE_MAXSIZE") {
     return std::nullopt;

@@ -11,6 +11,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "runner/driver_files.h"
 #include "runner/leaks.h"
 #include "runner/loader.h"
 #include "runner/toolkit.h"
@@ -41,6 +42,54 @@ std::string OsReleaseValue(absl::string_view text, absl::string_view key) {
     return std::string(line);
   }
   return "";
+}
+
+// CUDA libraries where the loader looks, and what it can be told from them.
+void AddLibraries(const FactsOptions& options,
+                  const std::vector<std::string>& environment,
+                  v1::HostFacts& facts) {
+  std::vector<CachedLibrary> cache;
+  // The cache is this host's, whatever root is asked about.
+  if (options.root.empty()) cache = LoaderCache();
+  std::vector<v1::Library> libraries =
+      CudaLibraries(cache, options.library_digests);
+  const auto add = [&](const std::vector<std::string>& folders,
+                       v1::LibraryPlace place) {
+    for (v1::Library& library :
+         CudaLibrariesIn(folders, place, libraries, options.root)) {
+      if (options.library_digests) {
+        if (const auto digest = Sha256OfFile(options.root + library.path());
+            digest.ok()) {
+          library.mutable_digest()->set_sha256(digest->Raw());
+        }
+      }
+      libraries.push_back(std::move(library));
+    }
+  };
+  std::vector<std::string> path;
+  for (v1::LoaderFolder& folder : LibraryPath(options.root, environment)) {
+    path.push_back(folder.path());
+    *facts.mutable_loader()->add_library_path() = std::move(folder);
+  }
+  add(path, v1::LIBRARY_PLACE_LIBRARY_PATH);
+  add(DefaultLibraryFolders(), v1::LIBRARY_PLACE_CACHE);
+  std::vector<std::string> toolkits;
+  for (const v1::Toolkit& toolkit : facts.toolkits()) {
+    for (const char* folder :
+         {"/lib64", "/lib", "/targets/x86_64-linux/lib",
+          "/targets/sbsa-linux/lib", "/targets/aarch64-linux/lib"}) {
+      toolkits.push_back(absl::StrCat(toolkit.path(), folder));
+    }
+  }
+  add(toolkits, v1::LIBRARY_PLACE_TOOLKIT);
+  for (v1::Library& library : libraries) {
+    *facts.add_libraries() = std::move(library);
+  }
+  // Without a cache there may be folders nobody knows of.
+  if (cache.empty()) return;
+  for (std::string& stem : CudaLibraryStems()) {
+    facts.mutable_loader()->add_complete_for(std::move(stem));
+  }
 }
 
 }  // namespace
@@ -140,6 +189,7 @@ v1::HostFacts CollectFacts(const FactsOptions& options) {
     driver.set_branch(DriverBranch(driver.kernel_module_version().empty()
                                        ? driver.libcuda_version()
                                        : driver.kernel_module_version()));
+    AddDriverFiles(options.root, driver);
   }
   facts.set_platform(DetectPlatform(options.root, probe));
 
@@ -154,12 +204,7 @@ v1::HostFacts CollectFacts(const FactsOptions& options) {
       *facts.add_toolkits() = AskToolkit(folder, options.toolkit_deadline);
     }
   }
-  if (options.libraries) {
-    for (v1::Library& library :
-         CudaLibraries(LoaderCache(), options.library_digests)) {
-      *facts.add_libraries() = std::move(library);
-    }
-  }
+  if (options.libraries) AddLibraries(options, environment, facts);
   for (v1::EnvironmentLeak& leak : LeaksOfEnvironment(environment)) {
     *facts.add_leaks() = std::move(leak);
   }

@@ -56,15 +56,23 @@ std::vector<std::string> Words(absl::string_view text) {
   return words;
 }
 
+// Which assignments are wanted.
+using Wanted = bool (*)(absl::string_view name, absl::string_view value);
+
+bool IsLibraryPath(absl::string_view name, absl::string_view value) {
+  return name == "LD_LIBRARY_PATH" && !value.empty();
+}
+
 void AddAssignment(absl::string_view word, const std::string& origin,
-                   uint32_t line, std::vector<v1::EnvironmentLeak>& leaks) {
+                   uint32_t line, Wanted wanted,
+                   std::vector<v1::EnvironmentLeak>& leaks) {
   const absl::string_view assignment = Unquote(word);
   const size_t equals = assignment.find('=');
   if (equals == absl::string_view::npos || equals == 0) return;
   const absl::string_view name = assignment.substr(0, equals);
   const absl::string_view value = Unquote(assignment.substr(equals + 1));
   if (!std::all_of(name.begin(), name.end(), IsNameCharacter)) return;
-  if (!IsLeak(name, value)) return;
+  if (!wanted(name, value)) return;
   v1::EnvironmentLeak& leak = leaks.emplace_back();
   leak.set_variable(std::string(name));
   leak.set_value(std::string(value));
@@ -97,12 +105,33 @@ void FilesBelow(const std::string& folder,
   }
 }
 
+// Wanted assignments of a file's text.
+std::vector<v1::EnvironmentLeak> AssignmentsOf(absl::string_view text,
+                                               const std::string& origin,
+                                               bool is_unit, Wanted wanted);
+
+// Files whose variables every shell or session gets.
+std::vector<std::string> ShellFiles(const std::string& root) {
+  std::vector<std::string> files = {
+      root + "/etc/environment", root + "/etc/profile",
+      root + "/etc/bash.bashrc", root + "/etc/security/pam_env.conf"};
+  FilesBelow(root + "/etc/environment.d", {".conf"}, 0, files);
+  FilesBelow(root + "/etc/profile.d", {".sh"}, 0, files);
+  return files;
+}
+
 }  // namespace
 
 bool IsLeak(absl::string_view name, absl::string_view value) {
-  if (name == "CUDA_CACHE_PATH" || name == "CUDA_CACHE_MAXSIZE") return true;
+  // An empty list of devices hides all of them.
+  if (name == "CUDA_CACHE_PATH" || name == "CUDA_CACHE_MAXSIZE" ||
+      name == "CUDA_VISIBLE_DEVICES") {
+    return true;
+  }
   if (IsJitVariable(name)) return !value.empty() && value != "0";
   if (value.empty()) return false;
+  // By itself harmless; CUDA_VISIBLE_DEVICES cannot be read without it.
+  if (name == "CUDA_DEVICE_ORDER") return true;
   if (name == "CUDA_INJECTION64_PATH" || name == "CUDA_INJECTION32_PATH" ||
       name == "NVTX_INJECTION64_PATH" || name == "LD_PRELOAD" ||
       name == "LD_AUDIT") {
@@ -137,6 +166,14 @@ std::vector<v1::EnvironmentLeak> LeaksOfEnvironment(
 std::vector<v1::EnvironmentLeak> LeaksOfText(absl::string_view text,
                                              const std::string& origin,
                                              bool is_unit) {
+  return AssignmentsOf(text, origin, is_unit, &IsLeak);
+}
+
+namespace {
+
+std::vector<v1::EnvironmentLeak> AssignmentsOf(absl::string_view text,
+                                               const std::string& origin,
+                                               bool is_unit, Wanted wanted) {
   std::vector<v1::EnvironmentLeak> leaks;
   uint32_t number = 0;
   uint32_t first_line = 0;
@@ -172,21 +209,56 @@ std::vector<v1::EnvironmentLeak> LeaksOfText(absl::string_view text,
       if (absl::ConsumePrefix(&value, "DEFAULT=") ||
           absl::ConsumePrefix(&value, "OVERRIDE=")) {
         AddAssignment(absl::StrCat(words[0], "=", value), origin, first_line,
-                      leaks);
+                      wanted, leaks);
       } else {
-        AddAssignment(word, origin, first_line, leaks);
+        AddAssignment(word, origin, first_line, wanted, leaks);
       }
     }
   }
   return leaks;
 }
 
+}  // namespace
+
+std::vector<v1::LoaderFolder> LibraryPath(
+    const std::string& root, const std::vector<std::string>& environment) {
+  std::vector<v1::EnvironmentLeak> settings;
+  for (const std::string& variable : environment) {
+    absl::string_view value = variable;
+    if (!absl::ConsumePrefix(&value, "LD_LIBRARY_PATH=")) continue;
+    settings.emplace_back().set_value(std::string(value));
+    settings.back().set_origin("process");
+  }
+  // What this process has is what its user's programs have.
+  if (settings.empty()) {
+    for (const std::string& file : ShellFiles(root)) {
+      const auto text = ReadFile(file, kMaxFileBytes);
+      if (!text.ok()) continue;
+      for (v1::EnvironmentLeak& setting : AssignmentsOf(
+               *text, file.substr(root.size()), false, &IsLibraryPath)) {
+        settings.push_back(std::move(setting));
+      }
+    }
+  }
+  std::vector<v1::LoaderFolder> folders;
+  for (const v1::EnvironmentLeak& setting : settings) {
+    for (const absl::string_view folder :
+         absl::StrSplit(setting.value(), absl::ByAnyChar(":;"))) {
+      // Relative folders and references to variables lead elsewhere each time.
+      if (!absl::StartsWith(folder, "/") || absl::StrContains(folder, "$")) {
+        continue;
+      }
+      v1::LoaderFolder& added = folders.emplace_back();
+      added.set_path(std::string(folder));
+      added.set_origin(setting.origin());
+      added.set_line(setting.line());
+    }
+  }
+  return folders;
+}
+
 std::vector<v1::EnvironmentLeak> LeaksOfFiles(const std::string& root) {
-  std::vector<std::string> shell = {
-      root + "/etc/environment", root + "/etc/profile",
-      root + "/etc/bash.bashrc", root + "/etc/security/pam_env.conf"};
-  FilesBelow(root + "/etc/environment.d", {".conf"}, 0, shell);
-  FilesBelow(root + "/etc/profile.d", {".sh"}, 0, shell);
+  const std::vector<std::string> shell = ShellFiles(root);
   std::vector<std::string> units = {root + "/etc/systemd/system.conf",
                                     root + "/etc/systemd/user.conf"};
   for (const char* folder :

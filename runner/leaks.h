@@ -14,9 +14,10 @@
 namespace twinpath::runner {
 
 // Returns whether `name` with `value` changes how CUDA programs load code: the
-// JIT and cache variables, injection libraries, LD_PRELOAD, LD_AUDIT, and an
-// LD_LIBRARY_PATH through a stubs or compat folder. A JIT switch of value "0"
-// or "" is off.
+// JIT and cache variables, injection libraries, LD_PRELOAD, LD_AUDIT, an
+// LD_LIBRARY_PATH through a stubs or compat folder; or which GPUs they see:
+// CUDA_VISIBLE_DEVICES, also empty, and CUDA_DEVICE_ORDER. A JIT switch of
+// value "0" or "" is off.
 bool IsLeak(absl::string_view name, absl::string_view value);
 
 // Leaks in "NAME=value" variables; origin "process".
@@ -33,6 +34,12 @@ std::vector<v1::EnvironmentLeak> LeaksOfText(absl::string_view text,
 // Leaks in /etc/environment, /etc/environment.d, /etc/profile,
 // /etc/profile.d/*.sh and the systemd unit files and drop-ins under `root`.
 std::vector<v1::EnvironmentLeak> LeaksOfFiles(const std::string& root);
+
+// LD_LIBRARY_PATH as programs inherit it: from `environment` ("NAME=value")
+// where it is set there, else from the files that shells and sessions read.
+// Absolute folders only.
+std::vector<v1::LoaderFolder> LibraryPath(
+    const std::string& root, const std::vector<std::string>& environment);
 
 }  // namespace twinpath::runner
 

@@ -1,7 +1,9 @@
 #include "runner/loader.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -10,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/digest.h"
+#include "base/file.h"
 #include "base/subprocess.h"
 #include "runner/facts.h"
 
@@ -60,6 +63,29 @@ bool IsCudaLibrary(absl::string_view soname) {
     }
   }
   return false;
+}
+
+// Whether a file is an ELF file for this host; the loader passes over others.
+bool IsForThisCpu(const std::string& path) {
+  char header[20] = {};
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  const ssize_t got = read(fd, header, sizeof(header));
+  close(fd);
+  if (got != sizeof(header) || std::memcmp(header, "\177ELF", 4) != 0) {
+    return false;
+  }
+  // e_machine: 62 x86-64, 183 AArch64 (System V gABI).
+  const int machine = static_cast<unsigned char>(header[18]) |
+                      static_cast<unsigned char>(header[19]) << 8;
+  switch (HostCpuArchitecture()) {
+    case v1::CPU_ARCHITECTURE_X86_64:
+      return machine == 62;
+    case v1::CPU_ARCHITECTURE_AARCH64:
+      return machine == 183;
+    default:
+      return true;
+  }
 }
 
 }  // namespace
@@ -122,6 +148,39 @@ std::string DriverFolder() {
   return "";
 }
 
+std::vector<std::string> CudaLibraryStems() {
+  return {std::begin(kCudaLibraries), std::end(kCudaLibraries)};
+}
+
+std::vector<std::string> DefaultLibraryFolders() {
+  return {std::begin(kDefaultFolders), std::end(kDefaultFolders)};
+}
+
+std::vector<v1::Library> CudaLibrariesIn(
+    const std::vector<std::string>& folders, v1::LibraryPlace place,
+    const std::vector<v1::Library>& known, const std::string& root) {
+  std::set<std::string> seen;
+  for (const v1::Library& library : known) seen.insert(library.path());
+  std::vector<v1::Library> result;
+  for (const std::string& folder : folders) {
+    const auto names = ListDirectory(root + folder);
+    if (!names.ok()) continue;
+    for (const std::string& name : *names) {
+      const size_t so = name.find(".so.");
+      if (so == std::string::npos || !IsCudaLibrary(name)) continue;
+      // libcudart.so.13, not libcudart.so.13.0.96: that is what programs need.
+      if (name.find('.', so + 4) != std::string::npos) continue;
+      const std::string path = JoinPath(folder, name);
+      if (!seen.insert(path).second || !IsForThisCpu(root + path)) continue;
+      v1::Library& library = result.emplace_back();
+      library.set_soname(name);
+      library.set_path(path);
+      library.set_place(place);
+    }
+  }
+  return result;
+}
+
 std::vector<v1::Library> CudaLibraries(const std::vector<CachedLibrary>& cache,
                                        bool digests) {
   std::vector<v1::Library> result;
@@ -133,6 +192,7 @@ std::vector<v1::Library> CudaLibraries(const std::vector<CachedLibrary>& cache,
     v1::Library& added = result.emplace_back();
     added.set_soname(library.soname);
     added.set_path(library.path);
+    added.set_place(v1::LIBRARY_PLACE_CACHE);
     if (digests) {
       if (const auto digest = Sha256OfFile(library.path); digest.ok()) {
         added.mutable_digest()->set_sha256(digest->Raw());

@@ -30,6 +30,18 @@ std::vector<CachedLibrary> LoaderCache();
 // /usr/lib/wsl/lib).
 std::string DriverFolder();
 
+// Which stems of sonames CudaLibraries looks for, "libcudart".
+std::vector<std::string> CudaLibraryStems();
+
+// CUDA libraries in folders, for this host's CPU, with `place`: what stands in
+// `known` (by path) is left out. Versioned names only.
+std::vector<v1::Library> CudaLibrariesIn(
+    const std::vector<std::string>& folders, v1::LibraryPlace place,
+    const std::vector<v1::Library>& known, const std::string& root);
+
+// The folders the loader searches without a cache.
+std::vector<std::string> DefaultLibraryFolders();
+
 // CUDA libraries among `cache` (cudart, cuBLAS, cuDNN, NCCL and friends), each
 // soname once, in the loader's order.
 std::vector<v1::Library> CudaLibraries(const std::vector<CachedLibrary>& cache,
