@@ -19,6 +19,10 @@
 namespace twinpath::cli {
 namespace {
 
+// Longest name in a column of its own: what stands behind a longer one is out
+// of sight.
+constexpr size_t kMaxColumn = 72;
+
 absl::string_view CompressionText(v1::Compression compression) {
   switch (compression) {
     case v1::COMPRESSION_NONE:
@@ -275,6 +279,17 @@ std::string RenderKernels(const v1::FileReport& report,
     for (const auto& [name, kernel] : kernels) {
       absl::StrAppend(&out, "    ", Printable(name), "  ", TargetNames(kernel),
                       "\n", DemangledLine(kernel, options));
+    }
+    return out;
+  }
+  const bool wide = std::any_of(
+      kernels.begin(), kernels.end(),
+      [](const auto& entry) { return entry.first.size() > kMaxColumn; });
+  if (wide) {
+    std::string out;
+    for (const auto& [name, kernel] : kernels) {
+      absl::StrAppend(&out, "    ", Printable(name), "  ", TargetNames(kernel),
+                      "\n");
     }
     return out;
   }

@@ -180,7 +180,15 @@ void Collection::Add(const v1::FileReport& report, absl::string_view name,
   if (row.images == 0 && !troubled && lacking.empty()) return;
   totals_.Add(report, targets_);
   if (report.kernels_read()) {
-    row.kernels = inspect::CoverKernels({&report}).size();
+    for (const inspect::KernelCoverage& kernel :
+         inspect::CoverKernels({&report})) {
+      row.kernels += std::any_of(kernel.targets.begin(), kernel.targets.end(),
+                                 [this](const inspect::ImageTarget& target) {
+                                   return Selects(targets_, target);
+                                 })
+                         ? 1
+                         : 0;
+    }
   }
   row.cpu = report.has_elf()
                 ? std::string(CpuText(report.elf().cpu_architecture()))

@@ -25,9 +25,11 @@ absl::Status ReportStream::Add(const v1::FileReport& report) {
   return absl::OkStatus();
 }
 
-absl::Status ReportStream::Finish(absl::string_view inspector_version) {
+absl::Status ReportStream::Finish(absl::string_view inspector_version,
+                                  const v1::Confinement* confinement) {
   v1::ArtifactReport rest;
   rest.set_inspector_version(std::string(inspector_version));
+  if (confinement != nullptr) *rest.mutable_confinement() = *confinement;
   TWINPATH_ASSIGN_OR_RETURN(const std::string json, ToJson(rest));
   if (!any_) {
     console_.Print(json);

@@ -17,8 +17,9 @@ class ReportStream {
   explicit ReportStream(Console& console) : console_(console) {}
 
   absl::Status Add(const v1::FileReport& report);
-  // To be called once, at the end.
-  absl::Status Finish(absl::string_view inspector_version);
+  // To be called once, at the end. `confinement` may be null.
+  absl::Status Finish(absl::string_view inspector_version,
+                      const v1::Confinement* confinement);
 
  private:
   Console& console_;

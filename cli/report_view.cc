@@ -122,6 +122,22 @@ std::string PromiseText(const v1::PackagePromise& promise) {
   return absl::StrJoin(parts, ", ");
 }
 
+// "a.o, b.o, c.o and 4 more".
+template <typename List>
+std::string FirstNames(const List& list) {
+  constexpr int kMax = 10;
+  std::vector<std::string> names;
+  for (const std::string& name : list) {
+    if (static_cast<int>(names.size()) == kMax) break;
+    names.push_back(Printable(name));
+  }
+  std::string text = absl::StrJoin(names, ", ");
+  if (list.size() > kMax) {
+    absl::StrAppend(&text, " and ", list.size() - kMax, " more");
+  }
+  return text;
+}
+
 void AppendCarrier(const v1::CarrierFacts& carrier, const ViewOptions& options,
                    std::string* out) {
   if (carrier.format().empty()) return;
@@ -146,7 +162,7 @@ void AppendCarrier(const v1::CarrierFacts& carrier, const ViewOptions& options,
         absl::StrCat(
             Plural(static_cast<uint64_t>(carrier.external_members_size()),
                    "member"),
-            " that lie beside the archive"),
+            " beside the archive: ", FirstNames(carrier.external_members())),
         options, out);
   }
   AppendField("promise", PromiseText(carrier.promise()), options, out);
@@ -277,6 +293,13 @@ std::string RenderFileSummary(const v1::FileReport& report,
   }
   TargetTotals totals;
   totals.Add(report, targets);
+  if (!targets.empty() && totals.empty() && !report.fatbins().empty()) {
+    std::vector<std::string> words;
+    for (const TargetWord& word : targets) words.push_back(word.name());
+    AppendField("targets",
+                absl::StrCat("no image for ", absl::StrJoin(words, ", ")),
+                options, &out);
+  }
   absl::StrAppend(&out, totals.Render(false, options));
   std::vector<std::string> image_problems;
   size_t more = 0;

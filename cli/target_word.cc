@@ -71,6 +71,28 @@ bool TargetWord::Matches(const inspect::ImageTarget& target) const {
          (target.number == number_ && target.suffix == suffix_);
 }
 
+bool TargetWord::Serves(const inspect::ImageTarget& target,
+                        const compat::Tables* tables) const {
+  if (Matches(target)) return true;
+  if (tables == nullptr || (kind_ != Kind::kSass && kind_ != Kind::kPtx)) {
+    return false;
+  }
+  v1::Target code;
+  code.set_number(target.number);
+  code.set_suffix(target.suffix);
+  switch (target.kind) {
+    case v1::IMAGE_KIND_SASS:
+    case v1::IMAGE_KIND_RELOCATABLE_SASS:
+      return kind_ == Kind::kSass &&
+             compat::SassFits(code, number_, *tables) == compat::Fit::kYes;
+    case v1::IMAGE_KIND_PTX:
+    case v1::IMAGE_KIND_RELOCATABLE_PTX:
+      return compat::PtxFits(code, number_, *tables) == compat::Fit::kYes;
+    default:
+      return false;
+  }
+}
+
 bool TargetWord::IsNear(const inspect::ImageTarget& target) const {
   return kind_ != Kind::kAnyPtx && KindFits(target.kind) &&
          target.number == number_;

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "compat/tables.h"
 #include "inspect/summary.h"
 
 namespace twinpath::cli {
@@ -23,6 +24,11 @@ class TargetWord {
   const std::string& name() const { return name_; }
   // Machine code and PTX also where they still have to be linked.
   bool Matches(const inspect::ImageTarget& target) const;
+  // Whether code for `target` runs on the GPU this word names: the word's own
+  // target, and for machine code and PTX what the driver takes or compiles for
+  // it there (compat/target.h). `tables` may be null: then only the own target.
+  bool Serves(const inspect::ImageTarget& target,
+              const compat::Tables* tables) const;
   // Of the same kind and number, whatever the suffix.
   bool IsNear(const inspect::ImageTarget& target) const;
 

@@ -65,6 +65,18 @@ bool IsSpecific(v1::TargetSuffix suffix) {
   return suffix == v1::TARGET_SUFFIX_ARCH || suffix == v1::TARGET_SUFFIX_FAMILY;
 }
 
+// Whether some image is loaded as it is or after compiling. Others are linked
+// first, for whatever GPU is there.
+bool AnyLoads(const v1::Fatbin& fatbin) {
+  return std::any_of(fatbin.images().begin(), fatbin.images().end(),
+                     [](const v1::Image& image) {
+                       return image.kind() == v1::IMAGE_KIND_SASS ||
+                              image.kind() == v1::IMAGE_KIND_PTX ||
+                              image.kind() == v1::IMAGE_KIND_RELOCATABLE_SASS ||
+                              image.kind() == v1::IMAGE_KIND_RELOCATABLE_PTX;
+                     });
+}
+
 // All machine code of the fatbin is for one architecture or family by design.
 bool OnlySpecific(const v1::Fatbin& fatbin) {
   bool any = false;
@@ -152,7 +164,7 @@ std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits) {
   absl::flat_hash_set<absl::string_view> served;
   bool any = false;
   for (const v1::Fatbin& fatbin : report.fatbins()) {
-    if (!Counts(fatbin) || fatbin.images().empty() || HasNoKernels(fatbin)) {
+    if (!Counts(fatbin) || !AnyLoads(fatbin) || HasNoKernels(fatbin)) {
       continue;
     }
     bool fatbin_fits = false;

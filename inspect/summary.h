@@ -96,9 +96,9 @@ struct Gap {
 };
 
 // Returns the gaps of a file for one GPU. Fatbins without kernels (the stub of
-// a device link) and left-over ones are no gaps; an image without kernels
-// serves nothing. None where no fatbin of the file serves the GPU: then the
-// file fails there as a whole.
+// a device link), left-over ones and those of LTO-IR alone are no gaps; an
+// image without kernels serves nothing. None where no fatbin of the file serves
+// the GPU: then the file fails there as a whole.
 std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits);
 
 // Whether code for a target can run on the GPU in question.

@@ -3,7 +3,9 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "cli/code_view.h"
 #include "cli/collection.h"
 #include "cli/commands.h"
+#include "cli/coverage_view.h"
 #include "cli/expect.h"
 #include "cli/inputs.h"
 #include "cli/progress.h"
@@ -25,7 +28,10 @@
 #include "cli/report_view.h"
 #include "cli/view_options.h"
 #include "compat/reason.h"
+#include "compat/tables.h"
 #include "inspect/child.h"
+#include "inspect/folder.h"
+#include "inspect/summary.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::cli {
@@ -80,6 +86,8 @@ class Inspection {
     Collection files;
     ExpectedTargets expected;
     ExpectedTargets each;
+    // Where --target asks for its coverage.
+    inspect::KernelCover kernels;
     // Problems TP238 of single files.
     std::vector<v1::Reason> lacking;
   };
@@ -87,6 +95,9 @@ class Inspection {
   void Raise(int code);
   void RaiseFor(const v1::FileReport& report);
   void Input(const absl::Status& status);
+  // Says in a thin archive's report which of its members are not among the
+  // files of the call: they hold its code.
+  void NameAbsent(v1::FileReport& archive) const;
   absl::Status Take(Group& group, std::vector<v1::FileReport> reports);
   // Text of one file of its own and its members.
   void PrintFile(Group& group, const std::vector<v1::FileReport>& reports);
@@ -94,17 +105,27 @@ class Inspection {
   void PrintMember(const v1::FileReport& report);
   // Images and kernels that were asked for.
   std::string Lists(const v1::FileReport& report);
+  // What of `kernels` the GPUs of --target can use. `report`: of one file.
+  void PrintCoverage(const std::vector<inspect::KernelCoverage>& kernels,
+                     const v1::FileReport* report);
   void PrintFolder(const Group& group);
   void PrintExpected(const Group& group);
   std::vector<v1::Reason> Unexpected(const Group& group) const;
+  // Says how the files were read: with --details, and where a layer is missing.
+  void TellConfinement();
   void Separate();
 
   const InspectOptionsCli& options_;
   Console& console_;
   ViewOptions view_;
   ReportStream stream_;
+  Inputs inputs_;
   CodeFilter filter_;
   std::unique_ptr<re2::RE2> match_;
+  // For what --target's GPUs can use; null: without the tables' rules.
+  const compat::Tables* tables_ = nullptr;
+  // The worst of the processes that read the files; none has said so yet.
+  std::optional<v1::Confinement> confinement_;
   TargetWords expected_;
   TargetWords each_;
   inspect::InspectOptions how_;
@@ -148,6 +169,13 @@ int Inspection::Prepare() {
       return kExitUsage;
     }
     filter_.match = match_.get();
+  }
+  if (!filter_.targets.empty()) {
+    if (const absl::StatusOr<const compat::Tables*> tables =
+            compat::Tables::Default();
+        tables.ok()) {
+      tables_ = *tables;
+    }
   }
   filter_.details = options_.details;
   filter_.demangle = options_.demangle;
@@ -237,6 +265,11 @@ std::string Inspection::Lists(const v1::FileReport& report) {
   if (list_images_) text = RenderImages(report, filter_, view_);
   if (list_kernels_) {
     absl::StrAppend(&text, RenderKernels(report, filter_, view_));
+    if (!filter_.targets.empty()) {
+      absl::StrAppend(&text, RenderKernelGaps(inspect::CoverKernels({&report}),
+                                              filter_.targets, tables_,
+                                              match_.get(), view_));
+    }
   }
   any_listed_ |= !text.empty();
   return text;
@@ -266,11 +299,20 @@ void Inspection::PrintFile(Group& group,
     console_.Print(absl::StrCat(
         "  ", Paint("code      ", Style::kDim, view_.color),
         group.files.Counts(), "\n", group.files.Render(view_, kMaxRows)));
+    PrintCoverage(group.kernels.Kernels(), nullptr);
   } else {
+    PrintCoverage(group.kernels.Kernels(), &own);
     console_.Print(Lists(own));
   }
   PrintExpected(group);
   for (size_t i = 1; i < reports.size(); ++i) PrintMember(reports[i]);
+}
+
+void Inspection::PrintCoverage(
+    const std::vector<inspect::KernelCoverage>& kernels,
+    const v1::FileReport* report) {
+  console_.Print(
+      RenderCoverage(kernels, report, filter_.targets, tables_, view_));
 }
 
 void Inspection::PrintFolder(const Group& group) {
@@ -282,8 +324,32 @@ void Inspection::PrintFolder(const Group& group) {
       Paint("code      ", Style::kDim, view_.color), group.files.Counts(),
       "\n"));
   console_.Print(group.files.Render(view_, kMaxRows));
+  PrintCoverage(group.kernels.Kernels(), nullptr);
   console_.Print(RenderReasonList(group.input.problems, view_));
   PrintExpected(group);
+}
+
+void Inspection::NameAbsent(v1::FileReport& archive) const {
+  // Of a thin archive inside another carrier nothing lies beside.
+  const std::string path = archive.member_of().empty() ? archive.name() : "/";
+  const std::vector<std::string> absent =
+      inspect::ThinMembersElsewhere(archive, path, inputs_.targets);
+  if (absent.empty()) return;
+  constexpr size_t kMaxNamed = 5;
+  const size_t named = std::min(absent.size(), kMaxNamed);
+  std::string text =
+      absl::StrCat("thin archive: ", absent.size(), " of its ",
+                   archive.carrier().external_members_size(),
+                   " members lie elsewhere and were not read: ",
+                   Printable(absl::StrJoin(
+                       absent.begin(),
+                       absent.begin() + static_cast<ptrdiff_t>(named), ", ")));
+  if (named < absent.size()) {
+    absl::StrAppend(&text, " and ", absent.size() - named, " more");
+  }
+  *archive.add_problems() = compat::MakeReason(
+      "TP232", text,
+      "Name them, or the folder they lie in, on the command line.");
 }
 
 absl::Status Inspection::Take(Group& group,
@@ -291,7 +357,13 @@ absl::Status Inspection::Take(Group& group,
   const bool collects = group.input.folder || reports.front().has_carrier();
   for (size_t i = 0; i < reports.size(); ++i) {
     v1::FileReport& report = reports[i];
+    if (report.carrier().external_members_size() > 0) {
+      NameAbsent(report);
+    }
     RaiseFor(report);
+    if (!filter_.targets.empty() && !console_.json()) {
+      group.kernels.Add(report);
+    }
     const std::vector<std::string> lacking = group.expected.Add(report);
     const std::vector<std::string> each = group.each.Add(report);
     if (!each.empty()) {
@@ -336,9 +408,24 @@ absl::Status Inspection::Take(Group& group,
   return absl::OkStatus();
 }
 
+void Inspection::TellConfinement() {
+  if (!confinement_) return;
+  if (options_.details && !console_.json()) {
+    Separate();
+    console_.Print(
+        absl::StrCat(Paint("read by a process with ", Style::kDim, view_.color),
+                     inspect::DescribeConfinement(*confinement_), "\n"));
+  }
+  if (confinement_->missing_size() > 0) {
+    console_.Warn(compat::DescribeReason(compat::MakeReason(
+        "TP244", absl::StrJoin(confinement_->missing(), "; "))));
+  }
+}
+
 int Inspection::Run() {
   if (const int code = Prepare(); code != kExitPass) return code;
-  const Inputs inputs = ExpandInputs(options_.files);
+  inputs_ = ExpandInputs(options_.files);
+  const Inputs& inputs = inputs_;
   how_.digest =
       console_.json() || options_.members ||
       std::any_of(inputs.groups.begin(), inputs.groups.end(),
@@ -370,18 +457,33 @@ int Inspection::Run() {
   absl::Status status;
   {
     Progress progress(console_);
-    const auto show = [&](size_t target) {
+    const auto show = [&](size_t target, absl::string_view how_far) {
       if (!console_.err_is_terminal() || target >= inputs.targets.size()) {
         return;
       }
-      const std::string& path = inputs.targets[target].path;
-      progress.Show(inputs.targets.size() == 1
-                        ? absl::StrCat("reading ", Printable(path))
-                        : absl::StrCat("reading ", target + 1, " of ",
-                                       inputs.targets.size(), ": ",
-                                       Printable(path)));
+      progress.Show(absl::StrCat(
+          "reading ",
+          inputs.targets.size() == 1
+              ? ""
+              : absl::StrCat(target + 1, " of ", inputs.targets.size(), ": "),
+          Printable(inputs.targets[target].path), how_far));
     };
-    show(0);
+    show(0, "");
+    inspect::ChildEvents events;
+    events.confined = [this](const v1::Confinement& confinement) {
+      if (!confinement_ ||
+          confinement_->missing_size() < confinement.missing_size()) {
+        confinement_ = confinement;
+      }
+    };
+    if (console_.err_is_terminal()) {
+      events.progress = [&show](size_t target, uint64_t done, uint64_t total) {
+        if (total == 0) return;
+        const double part =
+            static_cast<double>(done) / static_cast<double>(total);
+        show(target, absl::StrCat(": ", static_cast<int>(part * 100), " %"));
+      };
+    }
     status = inspect::InspectFiles(
         inputs.targets, how_,
         [&](const absl::Status& opened, size_t target,
@@ -393,9 +495,10 @@ int Inspection::Run() {
           } else if (!reports.empty()) {
             TWINPATH_RETURN_IF_ERROR(Take(*group, std::move(reports)));
           }
-          show(target + 1);
+          show(target + 1, "");
           return absl::OkStatus();
-        });
+        },
+        events);
   }
   if (!status.ok()) Raise(console_.Fail(status));
   if (status.ok()) {
@@ -403,10 +506,13 @@ int Inspection::Run() {
     finish();
   }
   if (console_.json()) {
-    if (const absl::Status end = stream_.Finish(kVersion); !end.ok()) {
+    if (const absl::Status end =
+            stream_.Finish(kVersion, confinement_ ? &*confinement_ : nullptr);
+        !end.ok()) {
       Raise(console_.Fail(end));
     }
   }
+  TellConfinement();
   if (!console_.json() && (list_images_ || list_kernels_) && any_code_ &&
       !any_listed_) {
     console_.Warn(match_ != nullptr || !filter_.targets.empty()

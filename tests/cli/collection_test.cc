@@ -178,7 +178,7 @@ TEST(ReportStream, IsTheTextOfTheWholeMessage) {
       for (const v1::FileReport& report : whole.files()) {
         EXPECT_THAT(stream.Add(report), IsOk());
       }
-      EXPECT_THAT(stream.Finish("1"), IsOk());
+      EXPECT_THAT(stream.Finish("1", nullptr), IsOk());
       EXPECT_THAT(console.Flush(), IsOk());
     }
     fclose(out);

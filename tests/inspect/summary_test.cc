@@ -75,8 +75,13 @@ TEST(Summary, TellsHolesFromSpecialisedFatbins) {
   const std::string covered =
       BuildFatbin({SassEntry({.sm = 90, .kernels = {{.name = "a"}}})});
   const std::string stub = BuildFatbin({SassEntry({.sm = 90, .kernels = {}})});
-  const v1::FileReport report =
-      InspectBytes(full + hole + specific + covered + stub);
+  EntrySpec lto_ir;
+  lto_ir.kind = 8;
+  lto_ir.sm = 75;
+  lto_ir.payload = "scrambled";
+  lto_ir.compression = v1::COMPRESSION_OPAQUE;
+  const v1::FileReport report = InspectBytes(full + hole + specific + covered +
+                                             stub + BuildFatbin({lto_ir}));
   const std::vector<Gap> gaps = FindGaps(report, Sm(80));
   ASSERT_EQ(gaps.size(), 3);
   EXPECT_EQ(gaps[0].fatbin, 1);

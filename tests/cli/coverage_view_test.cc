@@ -1,0 +1,138 @@
+#include "cli/coverage_view.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+#include <re2/re2.h>
+
+#include <string>
+#include <vector>
+
+#include "base/status_matchers.h"
+
+namespace twinpath::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// One kernel for sm_86, one for sm_80 alone, one as PTX, one for sm_90a, one
+// for sm_90.
+constexpr char kReport[] = R"pb(
+  kernels_read: true
+  fatbins {
+    registration: REGISTRATION_REGISTERED
+    images {
+      kind: IMAGE_KIND_SASS
+      target { number: 86 suffix: TARGET_SUFFIX_NONE }
+      kernels_read: true
+      kernels { name: "own" }
+    }
+    images {
+      kind: IMAGE_KIND_SASS
+      target { number: 80 suffix: TARGET_SUFFIX_NONE }
+      kernels_read: true
+      kernels { name: "older" }
+    }
+    images {
+      kind: IMAGE_KIND_PTX
+      target { number: 75 suffix: TARGET_SUFFIX_NONE }
+      kernels_read: true
+      kernels { name: "text" }
+    }
+  }
+  fatbins {
+    index: 1
+    registration: REGISTRATION_REGISTERED
+    images {
+      kind: IMAGE_KIND_SASS
+      target { number: 90 suffix: TARGET_SUFFIX_ARCH }
+      kernels_read: true
+      kernels { name: "special" }
+    }
+  }
+  fatbins {
+    index: 2
+    registration: REGISTRATION_REGISTERED
+    images {
+      kind: IMAGE_KIND_SASS
+      target { number: 90 suffix: TARGET_SUFFIX_NONE }
+      kernels_read: true
+      kernels { name: "newer" }
+    }
+  }
+)pb";
+
+class CoverageViewTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(
+        google::protobuf::TextFormat::ParseFromString(kReport, &report_));
+    kernels_ = inspect::CoverKernels({&report_});
+    const absl::StatusOr<const compat::Tables*> tables =
+        compat::Tables::Default();
+    ASSERT_THAT(tables, IsOk());
+    tables_ = *tables;
+  }
+  static TargetWords Words(const std::string& text) {
+    const absl::StatusOr<TargetWords> words = ParseTargetWords({text});
+    EXPECT_THAT(words, IsOk());
+    return words.ok() ? *words : TargetWords();
+  }
+
+  v1::FileReport report_;
+  std::vector<inspect::KernelCoverage> kernels_;
+  const compat::Tables* tables_ = nullptr;
+  const ViewOptions view_;
+};
+
+TEST_F(CoverageViewTest, OnlyWhatNothingServesIsAGap) {
+  EXPECT_THAT(
+      RenderCoverage(kernels_, &report_, Words("sm_86"), tables_, view_),
+      HasSubstr("sm_86: 1 kernel, 2 more from other targets; nothing for 2 (1 "
+                "specialised, 1 hole); nothing in 2 fatbins (1 specialised, 1 "
+                "hole)\n"));
+  EXPECT_THAT(
+      RenderKernelGaps(kernels_, Words("sm_86"), tables_, nullptr, view_),
+      AllOf(HasSubstr("nothing for sm_86\n"),
+            HasSubstr("    special  specialised, has sm_90a\n"),
+            HasSubstr("    newer  hole, has sm_90\n"), Not(HasSubstr("older")),
+            Not(HasSubstr("text")), Not(HasSubstr("own"))));
+}
+
+TEST_F(CoverageViewTest, MatchNarrowsTheList) {
+  const re2::RE2 match("^spec");
+  EXPECT_THAT(
+      RenderKernelGaps(kernels_, Words("sm_86"), tables_, &match, view_),
+      AllOf(HasSubstr("special"), Not(HasSubstr("newer"))));
+}
+
+// A file without anything for the GPU fails there as a whole: no gaps.
+TEST_F(CoverageViewTest, NoGapsWhereNothingIsServed) {
+  EXPECT_THAT(
+      RenderKernelGaps(kernels_, Words("sm_60"), tables_, nullptr, view_),
+      IsEmpty());
+  EXPECT_THAT(
+      RenderCoverage(kernels_, &report_, Words("sm_60"), tables_, view_),
+      HasSubstr("sm_60: 0 kernels\n"));
+}
+
+TEST_F(CoverageViewTest, WithoutTablesOnlyTheOwnTargetServes) {
+  EXPECT_THAT(
+      RenderCoverage(kernels_, nullptr, Words("sm_80"), nullptr, view_),
+      HasSubstr("sm_80: 1 kernel; nothing for 4 (1 specialised, 3 holes)\n"));
+}
+
+TEST_F(CoverageViewTest, SelfLoadedCodeIsSaidToBe) {
+  for (v1::Fatbin& fatbin : *report_.mutable_fatbins()) {
+    fatbin.set_registration(v1::REGISTRATION_SELF_LOADED);
+  }
+  EXPECT_THAT(
+      RenderCoverage(kernels_, &report_, Words("sm_86"), tables_, view_),
+      HasSubstr("self-loaded code: the file picks by itself"));
+}
+
+}  // namespace
+}  // namespace twinpath::cli
