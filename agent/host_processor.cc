@@ -249,6 +249,7 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
   absl::Status tampered;
   runner::AttemptHooks hooks;
   hooks.work_parent = folder.runs();
+  hooks.jit_cache_built = before.driver().jit_cache_built();
   hooks.cancelled = [&] { return control.Stopping(); };
   hooks.before = [&](const v1::RunRequest& request) -> absl::Status {
     if (absl::Status status = (*staged)->Verify(); !status.ok()) {

@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "runner/driver_library.h"
+#include "runner/jit_stamp.h"
 #include "runner/ptx_ceiling.h"
 
 namespace twinpath::runner {
@@ -427,6 +428,8 @@ v1::ProbeResponse ProbeDriver(const v1::ProbeRequest& request) {
     if (nvml.Shutdown != nullptr) nvml.Shutdown();
   }
 
+  std::optional<JitStamp> stamp;
+  if (request.ptx_isa_ceiling()) stamp.emplace();
   CudaDriver cuda;
   std::vector<CudaView> views;
   const CudaResult init = StartCuda(cuda, driver);
@@ -464,6 +467,10 @@ v1::ProbeResponse ProbeDriver(const v1::ProbeRequest& request) {
                             ceiling);
       if (driver.ptx_isa_probe().state() == v1::PROBE_STATE_OK) {
         *driver.mutable_ptx_isa_ceiling() = ceiling;
+        driver.set_jit_cache_built(
+            stamp->Measure(cuda, view.device,
+                           static_cast<uint32_t>(view.capability->first * 10 +
+                                                 view.capability->second)));
         break;
       }
     }

@@ -13,6 +13,7 @@
 #include "base/digest.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "runner/jit_cache.h"
 
 namespace twinpath::runner {
 namespace {
@@ -32,6 +33,16 @@ absl::Status MakeFolder(const std::string& path) {
 }
 
 // Clears `whole` where a folder could not be looked into.
+// Who wrote a file of the cache; empty where it does not say.
+std::string WriterOf(int folder, const char* name) {
+  // O_NONBLOCK: it may have become a FIFO.
+  const UniqueFd fd(
+      openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.valid()) return "";
+  const auto head = PreadUpTo(fd.get(), 0, kCacheHeadBytes);
+  return head.ok() ? CacheWriterOf(*head) : "";
+}
+
 void CountFiles(int fd, int depth, v1::CacheEvidence& evidence, bool& whole) {
   DIR* folder = fdopendir(fd);
   if (folder == nullptr) {
@@ -54,6 +65,9 @@ void CountFiles(int fd, int depth, v1::CacheEvidence& evidence, bool& whole) {
       evidence.set_files(evidence.files() + 1);
       evidence.set_bytes(evidence.bytes() +
                          static_cast<uint64_t>(info.st_size));
+      if (kCacheIndex != entry->d_name) {
+        CountCacheEntry(WriterOf(dirfd(folder), entry->d_name), evidence);
+      }
     } else if (S_ISDIR(info.st_mode)) {
       const int below =
           depth < kMaxDepth

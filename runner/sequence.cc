@@ -57,6 +57,9 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
       TimeLimit(request.entry(), request.path()) + kOverhead;
   observation = hooks.run ? hooks.run(request, limit, hooks.cancelled)
                           : RunInChild(request, limit, hooks.cancelled);
+  if (observation.has_cache()) {
+    observation.mutable_cache()->set_driver_built(hooks.jit_cache_built);
+  }
   if (hooks.conditions) {
     *observation.mutable_conditions_before() = std::move(before);
     *observation.mutable_conditions_after() = hooks.conditions();

@@ -33,6 +33,8 @@ struct AttemptHooks {
   std::function<bool()> cancelled;
   // Conditions of the host now; taken before and after each attempt.
   std::function<v1::Conditions()> conditions;
+  // Driver.jit_cache_built of the host, kept beside what the cache showed.
+  std::string jit_cache_built;
   // Folder in which the work folders are made. Empty: $TMPDIR or /tmp.
   std::string work_parent;
 };

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "compat/reason.h"
+#include "verdict/compiled.h"
 #include "verdict/cuda_error.h"
 #include "verdict/evaluated.h"
 #include "verdict/group.h"
@@ -104,10 +105,10 @@ std::string Contradiction(const v1::PathPrediction& prediction,
       const v1::Observation* run = MainRun(result, v1::PATH_PLAIN);
       if (run == nullptr || !run->cache().observed()) return "";
       if (IsMixed(prediction)) return "";
-      if (!jit && !foreign && run->cache().files() > 0) {
+      if (!jit && !foreign && DriverCompiled(run->cache())) {
         return absl::StrCat(predicted, ", and PTX was compiled");
       }
-      if (jit && run->cache().files() == 0) {
+      if (jit && !DriverCompiled(run->cache())) {
         return absl::StrCat(predicted, ", and nothing was compiled");
       }
       return "";

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "verdict/compiled.h"
 
 namespace twinpath::verdict {
 
@@ -72,7 +73,7 @@ bool OutputVaries(const v1::CellResult& result) {
   };
   const v1::Observation* plain = MainRun(result, v1::PATH_PLAIN);
   if (plain != nullptr && plain->cache().observed() &&
-      plain->cache().files() == 0 &&
+      !DriverCompiled(plain->cache()) &&
       differ(MainRun(result, v1::PATH_NATIVE), plain)) {
     return true;
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "compat/reason.h"
+#include "verdict/compiled.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
 
@@ -141,7 +142,7 @@ bool ShowsNoDeviceCode(const EvaluatedCell& cell, v1::Path path) {
   // Forced compilation is proven by what it left.
   if (path == v1::PATH_PTX_JIT) return false;
   const v1::Observation* run = MainRun(cell.cell->result(), path);
-  return run == nullptr || run->cache().files() == 0;
+  return run == nullptr || !DriverCompiled(run->cache());
 }
 
 void JudgePath(const EvaluatedCell& cell, v1::Path path, v1::PathRule rule,

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "verdict/compiled.h"
 #include "verdict/output.h"
 
 namespace twinpath::verdict {
@@ -41,7 +42,7 @@ auto Essence(const v1::Observation& run, const v1::Entry* entry) {
   return std::make_tuple(run.ending(), exited ? run.exit_code() : 0,
                          run.ending() == v1::ENDING_SIGNALED ? run.signal() : 0,
                          DecisiveError(run), output, run.cache().observed(),
-                         run.cache().observed() && run.cache().files() > 0);
+                         run.cache().observed() && DriverCompiled(run.cache()));
 }
 
 // The last run of each path; proofs apart.

@@ -299,6 +299,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
                            gpu->name()));
           return absl::OkStatus();
         };
+        hooks.jit_cache_built = facts.driver().jit_cache_built();
         hooks.cancelled = [] { return interrupted != 0; };
         hooks.conditions = [&] { return ConditionsNow(facts); };
         *cell.mutable_result() = runner::RunEntry(entry, paths, {gpu->uuid()},

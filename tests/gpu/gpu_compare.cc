@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "runner/paths.h"
 #include "tests/gpu/row_outcome.h"
+#include "verdict/compiled.h"
 #include "twinpath/v1/sweep.pb.h"
 
 namespace twinpath::gpu {
@@ -64,11 +65,12 @@ std::string Observed(const v1::Observation& run, const v1::Observation* proof) {
   }
   if (run.exit_code() != 0) return absl::StrCat("exit ", run.exit_code());
   if (run.path() == v1::PATH_PLAIN) {
-    return run.cache().files() > 0 ? "jit" : "native";
+    return verdict::DriverCompiled(run.cache()) ? "jit" : "native";
   }
   if (run.path() == v1::PATH_PTX_JIT) {
-    return proof != nullptr && proof->cache().files() > 0 ? "jit"
-                                                          : "not compiled";
+    return proof != nullptr && verdict::DriverCompiled(proof->cache())
+               ? "jit"
+               : "not compiled";
   }
   return "native";
 }

@@ -32,6 +32,7 @@
 #include "runner/sandbox.h"
 #include "runner/sequence.h"
 #include "tests/gpu/row_outcome.h"
+#include "verdict/compiled.h"
 
 namespace twinpath::runner {
 namespace {
@@ -138,15 +139,17 @@ v1::Entry EntryFor(const std::string& program) {
 
 class Suite {
  public:
-  Suite(std::string kernels, std::string gpu)
-      : kernels_(std::move(kernels)), gpu_(std::move(gpu)) {}
+  Suite(std::string kernels, std::string gpu, std::string jit_cache_built)
+      : kernels_(std::move(kernels)), gpu_(std::move(gpu)) {
+    hooks_.jit_cache_built = std::move(jit_cache_built);
+  }
 
   void RunPaths(const Expected& expected) {
     const std::string folder = JoinPath(kernels_, expected.variant);
     const v1::CellResult result =
         RunEntry(EntryFor(expected.program),
                  {v1::PATH_NATIVE, v1::PATH_PTX_JIT, v1::PATH_PLAIN}, {gpu_},
-                 folder, {});
+                 folder, hooks_);
     for (const v1::Observation& run : result.observations()) {
       Row row{expected.variant,
               expected.program,
@@ -159,7 +162,8 @@ class Suite {
         row.name = "ptx-jit proof";
         row.expected =
             NeverCompiles(expected.program) ? "not compiled" : "compiled";
-        row.got = run.cache().files() > 0 ? "compiled" : "not compiled";
+        row.got =
+            verdict::DriverCompiled(run.cache()) ? "compiled" : "not compiled";
       } else if (run.path() == v1::PATH_NATIVE) {
         row.expected = expected.native;
       } else if (run.path() == v1::PATH_PTX_JIT) {
@@ -216,6 +220,7 @@ class Suite {
 
   const std::string kernels_;
   const std::string gpu_;
+  AttemptHooks hooks_;
   std::vector<Row> rows_;
 };
 
@@ -339,7 +344,8 @@ int Main(int argc, char** argv) {
   std::printf(
       "| variant | row | measured on 9.0 | got | equal | detail |\n"
       "|---|---|---|---|---|---|\n");
-  Suite suite(options["--kernels"], gpu.uuid());
+  Suite suite(options["--kernels"], gpu.uuid(),
+              facts.driver().jit_cache_built());
   for (const Expected& row : kExpected) suite.RunPaths(row);
   if (options["--rows"] == "all") RunExperiments(suite);
   size_t differ = 0;

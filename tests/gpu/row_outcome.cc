@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "verdict/compiled.h"
 
 namespace twinpath::gpu {
 namespace {
@@ -64,7 +65,7 @@ std::string Outcome(const v1::Observation& run) {
   if (const std::string value = NumberBehind(out, "value "); !value.empty()) {
     word = absl::StrCat("value ", value);
   }
-  if (run.path() == v1::PATH_PLAIN && run.cache().files() > 0) {
+  if (run.path() == v1::PATH_PLAIN && verdict::DriverCompiled(run.cache())) {
     absl::StrAppend(&word, " jit");
   }
   return word;

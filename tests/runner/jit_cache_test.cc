@@ -15,11 +15,13 @@ TEST(JitCache, WriterIsReadFromTheHead) {
   EXPECT_EQ(CacheWriterOf(absl::StrCat(
                 header, "Apr 29 202617:12:06HOST64sm_90\n.version 9.0\n")),
             "Apr 29 2026 17:12:06");
-  EXPECT_EQ(CacheWriterOf(absl::StrCat(header,
-                                       "Aug 20 202514:13:52HOST64sm_90BC")),
-            "Aug 20 2025 14:13:52");
+  EXPECT_EQ(
+      CacheWriterOf(absl::StrCat(header, "Aug 20 202514:13:52HOST64sm_90BC")),
+      "Aug 20 2025 14:13:52");
   // One digit of the day, and strings that end in zero bytes.
-  EXPECT_EQ(CacheWriterOf(std::string("Jan  2 2024\0" "01:02:03\0HOST64", 27)),
+  EXPECT_EQ(CacheWriterOf(std::string("Jan  2 2024\0"
+                                      "01:02:03\0HOST64",
+                                      27)),
             "Jan  2 2024 01:02:03");
 }
 

@@ -49,6 +49,7 @@ TEST(Probe, FindsEverythingOfAWorkingDriver) {
   EXPECT_EQ(driver.ptx_isa_probe().state(), v1::PROBE_STATE_OK);
   EXPECT_EQ(driver.ptx_isa_ceiling().major(), 9u);
   EXPECT_EQ(driver.ptx_isa_ceiling().minor(), 0u);
+  EXPECT_EQ(driver.jit_cache_built(), "Apr 29 2026 17:12:06");
   EXPECT_EQ(driver.jit_library().state(), v1::PROBE_STATE_OK);
   EXPECT_FALSE(driver.libcuda_is_stub());
   EXPECT_THAT(driver.libcuda_path(), HasSubstr("/full/libcuda.so.1"));
