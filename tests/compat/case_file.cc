@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/file.h"
+#include "compat/host_answer.h"
 #include "compat/loader.h"
 #include "compat/reason.h"
 #include "tests/compat/fake_host.h"
@@ -161,6 +162,17 @@ std::vector<v1::PathPrediction> PredictionFor(const Predictor& predictor,
   PredictOptions options;
   options.needed_kernels.assign(expected.needed_kernels().begin(),
                                 expected.needed_kernels().end());
+  if (expected.whole_host()) {
+    google::protobuf::RepeatedPtrField<v1::Prediction> all;
+    for (const v1::Gpu* each : UsableGpus(facts)) {
+      *all.Add() = predictor.Predict(facts, *each, TestTables(), options);
+    }
+    std::vector<v1::PathPrediction> paths;
+    for (const v1::HostPath& path : CombineGpus(all)) {
+      paths.push_back(path.prediction());
+    }
+    return paths;
+  }
   const v1::Prediction prediction =
       predictor.Predict(facts, facts.gpus(gpu), TestTables(), options);
   EXPECT_EQ(prediction.gpu_uuid(), facts.gpus(gpu).uuid());
