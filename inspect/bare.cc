@@ -314,11 +314,16 @@ absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
     return std::nullopt;
   }
   TWINPATH_ASSIGN_OR_RETURN(
-      stored, Read(source, offset, kPrefixStoredBytes, limit, budget));
+      stored, Read(source, offset, ZstdFirstBlockEnd(stored), limit, budget));
   // Decoding costs about as much as reading several times as much.
   if (!budget.Take(kLargestBlock)) return Spent();
-  const absl::StatusOr<std::string> head =
+  absl::StatusOr<absl::string_view> head =
       decoder.DecodePrefix(v1::COMPRESSION_ZSTD, stored, kFrameHeadBytes);
+  if (head.ok() && head->size() < kFrameHeadBytes && (block & 1) == 0) {
+    TWINPATH_ASSIGN_OR_RETURN(
+        stored, Read(source, offset, kPrefixStoredBytes, limit, budget));
+    head = decoder.DecodePrefix(v1::COMPRESSION_ZSTD, stored, kFrameHeadBytes);
+  }
   if (!head.ok()) return std::nullopt;
   BareImage image;
   image.offset = offset;

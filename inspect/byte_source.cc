@@ -24,6 +24,12 @@ absl::Status Outside(uint64_t offset, uint64_t size, uint64_t limit) {
 
 }  // namespace
 
+bool IsAllZero(absl::string_view bytes) {
+  return bytes.empty() ||
+         (bytes[0] == 0 &&
+          std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
 absl::StatusOr<FileSource> FileSource::Open(int fd) {
   struct stat status;
   if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "fstat");
@@ -56,6 +62,14 @@ absl::Status FileSource::ReadAt(uint64_t offset, size_t size, char* out) const {
   return absl::OkStatus();
 }
 
+uint64_t FileSource::NextData(uint64_t offset) const {
+  if (offset >= size_) return size_;
+  const off_t data = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
+  if (data >= 0) return std::min(static_cast<uint64_t>(data), size_);
+  // ENXIO: nothing but a hole up to the end. Else the file system cannot tell.
+  return errno == ENXIO ? size_ : offset;
+}
+
 absl::Status MemorySource::ReadAt(uint64_t offset, size_t size,
                                   char* out) const {
   if (!Fits(offset, size, bytes_.size())) {
@@ -73,6 +87,11 @@ PartSource::PartSource(const ByteSource& whole, uint64_t offset, uint64_t size)
 absl::Status PartSource::ReadAt(uint64_t offset, size_t size, char* out) const {
   if (!Fits(offset, size, size_)) return Outside(offset, size, size_);
   return whole_.ReadAt(offset_ + offset, size, out);
+}
+
+uint64_t PartSource::NextData(uint64_t offset) const {
+  if (offset >= size_) return size_;
+  return std::min(whole_.NextData(offset_ + offset) - offset_, size_);
 }
 
 absl::StatusOr<std::string> ReadBytes(const ByteSource& source, uint64_t offset,
@@ -99,10 +118,24 @@ absl::StatusOr<std::string> ReadUpTo(const ByteSource& source, uint64_t offset,
 absl::StatusOr<Sha256> Sha256OfSource(const ByteSource& source) {
   Sha256Stream stream;
   std::string window;
-  for (uint64_t at = 0; at < source.size(); at += window.size()) {
+  std::string zeros;
+  uint64_t hole_end = 0;
+  bool after_zeros = false;
+  for (uint64_t at = 0; at < source.size();) {
+    if (at >= hole_end && after_zeros) hole_end = source.NextData(at);
+    if (at < hole_end) {
+      zeros.resize(kDigestWindow);
+      const uint64_t n = std::min(kDigestWindow, hole_end - at);
+      stream.Update(absl::string_view(zeros).substr(0, n));
+      at += n;
+      after_zeros = false;
+      continue;
+    }
     window.resize(std::min(kDigestWindow, source.size() - at));
     TWINPATH_RETURN_IF_ERROR(source.ReadAt(at, window.size(), window.data()));
     stream.Update(window);
+    at += window.size();
+    after_zeros = IsAllZero(window);
   }
   return stream.Finish();
 }

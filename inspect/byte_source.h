@@ -27,6 +27,9 @@ class ByteSource {
   // does not decode); ErrnoStatus codes for read errors.
   virtual absl::Status ReadAt(uint64_t offset, size_t size,
                               char* out) const = 0;
+  // The first place from `offset` on at which a byte other than zero may be;
+  // size() if there is none. What lies before it need not be read.
+  virtual uint64_t NextData(uint64_t offset) const { return offset; }
 };
 
 // A regular file. The descriptor is the caller's and must outlive this.
@@ -37,6 +40,8 @@ class FileSource final : public ByteSource {
   static absl::StatusOr<FileSource> Open(int fd);
   uint64_t size() const override { return size_; }
   absl::Status ReadAt(uint64_t offset, size_t size, char* out) const override;
+  // Behind a hole of a sparse file. Moves the descriptor's own offset.
+  uint64_t NextData(uint64_t offset) const override;
 
  private:
   FileSource(int fd, uint64_t size) : fd_(fd), size_(size) {}
@@ -62,12 +67,16 @@ class PartSource final : public ByteSource {
   PartSource(const ByteSource& whole, uint64_t offset, uint64_t size);
   uint64_t size() const override { return size_; }
   absl::Status ReadAt(uint64_t offset, size_t size, char* out) const override;
+  uint64_t NextData(uint64_t offset) const override;
 
  private:
   const ByteSource& whole_;
   uint64_t offset_;
   uint64_t size_;
 };
+
+// Whether nothing but zeros is in `bytes`.
+bool IsAllZero(absl::string_view bytes);
 
 // Reads `size` bytes at `offset` into a new string, after checking that they
 // lie inside the source and are at most `max`. OUT_OF_RANGE,
@@ -79,7 +88,7 @@ absl::StatusOr<std::string> ReadBytes(const ByteSource& source, uint64_t offset,
 absl::StatusOr<std::string> ReadUpTo(const ByteSource& source, uint64_t offset,
                                      uint64_t size);
 
-// Returns the digest of all bytes, read in bounded windows.
+// Returns the digest of all bytes, read in bounded windows; holes are not read.
 absl::StatusOr<Sha256> Sha256OfSource(const ByteSource& source);
 
 }  // namespace twinpath::inspect

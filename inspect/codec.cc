@@ -195,6 +195,14 @@ std::optional<ZstdHeader> ReadZstdHeader(absl::string_view frame) {
   return header;
 }
 
+// Stored bytes of the block whose header stands at `at`.
+size_t ZstdBlockBytes(const char* at) {
+  const uint32_t header =
+      LoadU16(at) | uint32_t{static_cast<unsigned char>(at[2])} << 16;
+  // A block of one repeated byte stores that byte.
+  return kZstdBlockHeader + (((header >> 1) & 3) == 1 ? 1 : header >> 3);
+}
+
 // A frame decoded block by block straight to where it is wanted: the stream
 // interface decodes into a window of its own and copies, and a frame that is
 // all there it decodes to its end.
@@ -233,12 +241,9 @@ class ZstdBlocks {
     while (output_.pos < size && !ended_ &&
            Fits(at_, kZstdBlockHeader, frame_.size())) {
       const char* const block = frame_.data() + at_;
-      const uint32_t header =
-          LoadU16(block) | uint32_t{static_cast<unsigned char>(block[2])} << 16;
-      const size_t stored = ((header >> 1) & 3) == 1 ? 1 : header >> 3;
-      const size_t bytes = kZstdBlockHeader + stored;
+      const size_t bytes = ZstdBlockBytes(block);
       if (!Fits(at_, bytes, frame_.size())) break;
-      ended_ = (header & 1) != 0;
+      ended_ = (block[0] & 1) != 0;
       TWINPATH_RETURN_IF_ERROR(Feed(frame_.substr(at_, bytes)));
       at_ += bytes;
     }
@@ -300,6 +305,12 @@ absl::Status ExpectEnd(Codec& codec, absl::string_view in) {
 
 }  // namespace
 
+size_t ZstdFirstBlockEnd(absl::string_view frame) {
+  const std::optional<ZstdHeader> header = ReadZstdHeader(frame);
+  if (!header || !Fits(header->bytes, kZstdBlockHeader, frame.size())) return 0;
+  return header->bytes + ZstdBlockBytes(frame.data() + header->bytes);
+}
+
 char* Buffer::Prepare(size_t size) {
   if (size > capacity_) {
     data_.reset();
@@ -328,6 +339,7 @@ struct Decoder::Contexts {
   size_t done = 0;
   size_t most = 0;
   Codec* stream = nullptr;
+  Buffer prefix = {};
 };
 
 Decoder::Decoder() : contexts_(std::make_unique<Contexts>()) {}
@@ -386,19 +398,12 @@ absl::Status Decoder::DecodeAll(v1::Compression compression,
   }
 }
 
-absl::StatusOr<std::string> Decoder::DecodePrefix(v1::Compression compression,
-                                                  absl::string_view stored,
-                                                  size_t size) {
-  Buffer out;
-  TWINPATH_RETURN_IF_ERROR(DecodePrefix(compression, stored, size, out));
-  return std::string(out.view().substr(0, size));
-}
-
-absl::Status Decoder::DecodePrefix(v1::Compression compression,
-                                   absl::string_view stored, size_t size,
-                                   Buffer& out) {
+absl::StatusOr<absl::string_view> Decoder::DecodePrefix(
+    v1::Compression compression, absl::string_view stored, size_t size) {
+  Buffer& out = contexts_->prefix;
   TWINPATH_RETURN_IF_ERROR(StartPrefix(compression, stored, size, out));
-  return ExtendPrefix(size, out);
+  TWINPATH_RETURN_IF_ERROR(ExtendPrefix(size, out));
+  return out.view().substr(0, size);
 }
 
 absl::Status Decoder::StartPrefix(v1::Compression compression,

@@ -53,14 +53,11 @@ class Decoder {
                          uint64_t expanded, Buffer& out);
 
   // Decodes the first `size` bytes of a payload of which `stored` is a
-  // beginning (for zstd at least 132 KiB or all of it). Errors as DecodeAll.
-  absl::StatusOr<std::string> DecodePrefix(v1::Compression compression,
-                                           absl::string_view stored,
-                                           size_t size);
-  // The same into `out`, which holds afterwards what could be decoded of them;
-  // of a zstd frame all of the last block that was decoded for it.
-  absl::Status DecodePrefix(v1::Compression compression,
-                            absl::string_view stored, size_t size, Buffer& out);
+  // beginning (for zstd ZstdFirstBlockEnd bytes at least), or what there is of
+  // them. Valid until the decoder is used again. Errors as DecodeAll.
+  absl::StatusOr<absl::string_view> DecodePrefix(v1::Compression compression,
+                                                 absl::string_view stored,
+                                                 size_t size);
 
   // The same step by step: StartPrefix, then ExtendPrefix with growing sizes up
   // to `most`, each leaving in `out` what there is up to that size, or to the
@@ -79,8 +76,13 @@ class Decoder {
   std::unique_ptr<Contexts> contexts_;
 };
 
-// Stored bytes DecodePrefix wants to see.
+// Stored bytes that hold a payload's beginning for sure: of zstd the header and
+// the largest block.
 inline constexpr size_t kPrefixStoredBytes = 132 << 10;
+
+// Where the first block ends of the zstd frame that begins with `frame`; 0 if
+// that is not to be seen, or if the frame needs a dictionary.
+size_t ZstdFirstBlockEnd(absl::string_view frame);
 
 // A payload decoded while it is read, front to back, in a window: for images
 // too large to hold. Going back starts anew, so readers should ask in ascending

@@ -65,8 +65,11 @@ absl::StatusOr<FatbinWalk> WalkFatbin(const ByteSource& source, uint64_t offset,
   walk.offset = offset;
   limit = std::min(limit, source.size());
   if (!Fits(offset, kFatbinHeaderBytes, limit)) return walk;
-  std::array<char, kFatbinHeaderBytes> header;
-  TWINPATH_RETURN_IF_ERROR(source.ReadAt(offset, header.size(), header.data()));
+  // The first entry's header comes with the fatbin's.
+  std::array<char, kFatbinHeaderBytes + kReadAhead> header;
+  TWINPATH_RETURN_IF_ERROR(
+      source.ReadAt(offset, std::min<uint64_t>(header.size(), limit - offset),
+                    header.data()));
   if (std::memcmp(header.data(), kFatbinMagic, 4) != 0 ||
       LoadU16(header.data() + 4) != 1 ||
       LoadU16(header.data() + 6) != kFatbinHeaderBytes) {
@@ -104,8 +107,11 @@ absl::StatusOr<FatbinWalk> WalkFatbin(const ByteSource& source, uint64_t offset,
           absl::StrCat("more than ", max_entries, " entries"));
     }
     const size_t n = std::min<uint64_t>(ahead.size(), end - at);
-    TWINPATH_RETURN_IF_ERROR(source.ReadAt(at, n, ahead.data()));
-    const char* const p = ahead.data();
+    const char* p = header.data() + kFatbinHeaderBytes;
+    if (at != start) {
+      TWINPATH_RETURN_IF_ERROR(source.ReadAt(at, n, ahead.data()));
+      p = ahead.data();
+    }
     FatbinEntry entry;
     entry.offset = at;
     entry.kind = LoadU16(p);

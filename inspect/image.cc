@@ -23,6 +23,8 @@ namespace twinpath::inspect {
 namespace {
 
 constexpr size_t kPeekBytes = 64;
+// Stored bytes that are read for them at once: most first blocks are shorter.
+constexpr size_t kPeekStored = 16 << 10;
 constexpr size_t kDigestWindow = 1 << 20;
 // Bytes of a cubin in which its names are looked for, from the first attempt to
 // the last.
@@ -240,13 +242,24 @@ void PayloadReader::Read(const Payload& payload, Bench& bench) {
 void PayloadReader::Peek(const Payload& payload, Bench& bench) {
   v1::Image& image = *payload.image;
   if (!IsSass(image)) return;
-  const size_t n = std::min<uint64_t>(
+  const bool zstd = image.compression() == v1::COMPRESSION_ZSTD;
+  const size_t all = std::min<uint64_t>(
       payload.stored, image.compression() == v1::COMPRESSION_NONE
                           ? kPeekBytes
                           : kPrefixStoredBytes);
-  absl::Status status =
-      source_.ReadAt(payload.offset, n, bench.stored.Prepare(n));
-  absl::StatusOr<std::string> head;
+  const size_t first = zstd ? std::min(all, kPeekStored) : all;
+  char* const stored = bench.stored.Prepare(all);
+  absl::Status status = source_.ReadAt(payload.offset, first, stored);
+  bench.stored.Resize(first);
+  if (status.ok() && first < all) {
+    const size_t block = ZstdFirstBlockEnd(bench.stored.view());
+    const size_t more =
+        std::max(first, block == 0 ? all : std::min(all, block));
+    status =
+        source_.ReadAt(payload.offset + first, more - first, stored + first);
+    bench.stored.Resize(more);
+  }
+  absl::StatusOr<absl::string_view> head;
   if (status.ok()) {
     head = bench.decoder.DecodePrefix(image.compression(), bench.stored.view(),
                                       kPeekBytes);

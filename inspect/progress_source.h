@@ -44,6 +44,9 @@ class ProgressSource final : public ByteSource {
     }
     return whole_.ReadAt(offset, size, out);
   }
+  uint64_t NextData(uint64_t offset) const override {
+    return whole_.NextData(offset);
+  }
 
  private:
   const ByteSource& whole_;

@@ -19,7 +19,7 @@ namespace {
 // nothing is found the window doubles up to the size at which reading is
 // fastest.
 constexpr size_t kFirstWindow = 4 << 10;
-constexpr size_t kLargestWindow = 1 << 20;
+constexpr size_t kLargestWindow = 256 << 10;
 // What two windows share: the longest text searched for, less one byte.
 constexpr size_t kOverlap = 64;
 // Pieces that threads search apart, and the least that is worth a thread.
@@ -258,6 +258,12 @@ class Searcher {
           break;
         }
         from = resume - at;
+      }
+      // Nothing begins with a zero: a hole need not be read.
+      if (!found && IsAllZero(view)) {
+        position.at = std::max(next, shared_.source.NextData(next));
+        window = std::min(window * 2, kLargestWindow);
+        continue;
       }
       if (shared_.on_window) shared_.on_window(view);
       window = found ? kFirstWindow : std::min(window * 2, kLargestWindow);

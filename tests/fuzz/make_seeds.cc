@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "tests/inspect/elf_builder.h"
 #include "tests/inspect/fatbin_builder.h"
+#include "tests/inspect/linked_cubin.h"
 #include "tests/inspect/offload_builder.h"
 
 namespace twinpath::inspect {
@@ -236,6 +237,13 @@ int Main(const std::string& path) {
     folder.Add("cubin", name, bytes);
     folder.Add("file", absl::StrCat("cubin-", name), bytes);
   }
+  LinkedCubinSpec linked = {
+      .kernels = {{.name = "_Z1av", .max_threads = 128}, {.name = "_Z1bPi"}},
+      .code = 16};
+  folder.Add("cubin_prefix", "details", BuildLinkedCubin(linked));
+  linked.kernels[1].shared = 256;
+  linked.gap = 24;
+  folder.Add("cubin_prefix", "shared", BuildLinkedCubin(linked));
   for (const auto& [name, bytes] : Texts()) {
     folder.Add("ptx", name, bytes);
     folder.Add("file", absl::StrCat("ptx-", name), bytes);

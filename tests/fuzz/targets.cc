@@ -13,11 +13,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "inspect/bare.h"
 #include "inspect/byte_source.h"
 #include "inspect/carrier.h"
 #include "inspect/codec.h"
 #include "inspect/cubin.h"
+#include "inspect/cubin_prefix.h"
 #include "inspect/demangle.h"
 #include "inspect/dynamic.h"
 #include "inspect/elf_view.h"
@@ -139,6 +141,33 @@ void Cubin(absl::string_view bytes) {
   }
 }
 
+// A cubin's first bytes. With more of them the answer may come, but what was
+// read stays.
+void CubinPrefix(absl::string_view bytes) {
+  for (const bool details : {false, true}) {
+    const inspect::PrefixOptions options = {.details = details};
+    inspect::Cubin half;
+    const inspect::PrefixState first = inspect::ReadCubinPrefix(
+        bytes.substr(0, bytes.size() / 2), options, half);
+    inspect::Cubin whole;
+    const inspect::PrefixState second =
+        inspect::ReadCubinPrefix(bytes, options, whole);
+    if (first == inspect::PrefixState::kUnknown) {
+      Require(second != inspect::PrefixState::kMore,
+              "what is not laid out like this does not ask for more");
+    }
+    if (second != inspect::PrefixState::kRead) continue;
+    for (const inspect::CubinKernel& kernel : whole.kernels) {
+      Require(absl::StrContains(bytes, kernel.name), "names are in the cubin");
+      Require(!details || (kernel.registers && kernel.shared_bytes),
+              "details are all there or it is not read");
+    }
+  }
+  inspect::Cubin header;
+  (void)inspect::ReadCubinPrefix(bytes, {.kernels = false, .target = true},
+                                 header);
+}
+
 void Ptx(absl::string_view bytes) {
   (void)inspect::LooksLikePtx(bytes);
   const inspect::PtxModule head = inspect::ParsePtx(bytes, true);
@@ -187,9 +216,15 @@ void Codec(absl::string_view bytes) {
   inspect::Buffer out;
   const bool decodes = decoder.DecodeAll(codec, stored, expanded, out).ok();
   if (decodes) Require(out.view().size() == expanded, "decoded to its size");
-  const absl::StatusOr<std::string> prefix =
+  const absl::StatusOr<absl::string_view> prefix =
       decoder.DecodePrefix(codec, stored, 128);
-  if (prefix.ok()) Require(prefix->size() <= 128, "a prefix is no longer");
+  if (prefix.ok()) {
+    Require(prefix->size() <= 128, "a prefix is no longer");
+    if (decodes) {
+      Require(*prefix == out.view().substr(0, prefix->size()),
+              "a prefix is a prefix of the whole");
+    }
+  }
 
   const MemorySource source(stored);
   const absl::StatusOr<std::unique_ptr<inspect::DecodingSource>> stream =
@@ -348,11 +383,13 @@ void Require(bool holds, const char* what) {
 
 const std::vector<Target>& Targets() {
   static const auto* const targets = new std::vector<Target>{
-      {"file", File},         {"carrier", Carrier},   {"fatbin", Fatbin},
-      {"cubin", Cubin},       {"ptx", Ptx},           {"oci", Oci},
-      {"metadata", Metadata}, {"demangle", Demangle}, {"elf", Elf},
-      {"codec", Codec},       {"bare", Bare},         {"offload", Offload},
-      {"kind", Kind},
+      {"file", File},         {"carrier", Carrier},
+      {"fatbin", Fatbin},     {"cubin", Cubin},
+      {"ptx", Ptx},           {"oci", Oci},
+      {"metadata", Metadata}, {"demangle", Demangle},
+      {"elf", Elf},           {"codec", Codec},
+      {"bare", Bare},         {"offload", Offload},
+      {"kind", Kind},         {"cubin_prefix", CubinPrefix},
   };
   return *targets;
 }

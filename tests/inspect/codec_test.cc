@@ -60,10 +60,28 @@ TEST_P(CodecTest, CutPayloadIsDataLoss) {
   }
 }
 
+// Blocks are decoded straight to where they are wanted, as far as is asked for.
+TEST_P(CodecTest, DecodesAPrefixStepByStep) {
+  const std::string plain = Sample(900'000);
+  const std::string packed = Pack(plain, GetParam());
+  const size_t some = std::min<size_t>(packed.size(), kPrefixStoredBytes);
+  ASSERT_THAT(decoder_.StartPrefix(GetParam(),
+                                   absl::string_view(packed).substr(0, some),
+                                   plain.size(), buffer_),
+              IsOk());
+  for (const size_t size : {size_t{100}, size_t{200'000}, plain.size()}) {
+    ASSERT_THAT(decoder_.ExtendPrefix(size, buffer_), IsOk());
+    EXPECT_EQ(buffer_.view(), plain.substr(0, buffer_.view().size()));
+    decoder_.ContinuePrefix(packed);
+  }
+  ASSERT_THAT(decoder_.ExtendPrefix(plain.size(), buffer_), IsOk());
+  EXPECT_EQ(buffer_.view(), plain);
+}
+
 TEST_P(CodecTest, DecodesAPrefixFromThePayloadsBeginning) {
   const std::string plain = Sample(900'000);
   const std::string packed = Pack(plain, GetParam());
-  const absl::StatusOr<std::string> prefix = decoder_.DecodePrefix(
+  const absl::StatusOr<absl::string_view> prefix = decoder_.DecodePrefix(
       GetParam(), absl::string_view(packed).substr(0, kPrefixStoredBytes), 64);
   EXPECT_THAT(prefix, IsOkAndHolds(plain.substr(0, 64)));
 }
