@@ -280,7 +280,8 @@ TEST(Diagnose, MemoryIsNotMistakenForArchitecture) {
             "TP313");
   const auto reasons = Diagnose(
       Exited(1,
-             "Failed to allocate: RESOURCE_EXHAUSTED\nINTERNAL: Failed to load "
+             "RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+             "8 bytes.\nINTERNAL: Failed to load "
              "in-memory CUBIN (compiled for a different GPU?).: "
              "CUDA_ERROR_INVALID_VALUE: invalid argument"),
       TestTables());

@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Line{"cpu TP320",
                            "Cannot dlopen some GPU libraries. Please make sure "
                            "the missing libraries mentioned above"},
-                      Line{"loader TP231",
+                      Line{"hint TP231",
                            "Could not load dynamic library 'libcusolver.so."
                            "11'; dlerror: libcusolver.so.11"},
                       Line{"hint TP206",

@@ -273,7 +273,7 @@ TEST(EvaluatePath, ALoadErrorBesideExhaustedMemoryIsInconclusive) {
   v1::Observation& run = RunOf(result, v1::PATH_NATIVE);
   run.set_exit_code(1);
   run.mutable_stderr()->set_head(
-      "RESOURCE_EXHAUSTED: failed to allocate\nFailed to load in-memory CUBIN "
+      "RESOURCE_EXHAUSTED: Out of memory\nFailed to load in-memory CUBIN "
       "(compiled for a different GPU?).: CUDA_ERROR_INVALID_VALUE: invalid "
       "argument\n");
   const PathEvaluation seen =
