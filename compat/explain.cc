@@ -317,7 +317,7 @@ std::string Capital(absl::string_view text) {
 // count.
 class LogExplainer::Impl {
  public:
-  explicit Impl(const Tables& tables) : reader_(tables) {}
+  explicit Impl(const Tables& tables) : tables_(tables), reader_(tables) {}
 
   void Feed(absl::string_view piece) {
     while (!piece.empty()) {
@@ -359,6 +359,12 @@ class LogExplainer::Impl {
           !absl::StrContains(explanation.found_in, one->sign.kernel)) {
         absl::StrAppend(&explanation.found_in, " (kernel ", one->sign.kernel,
                         ")");
+      }
+      if (const KernelOwnerRow* owner =
+              tables_.OwnerOfKernel(one->sign.kernel)) {
+        absl::StrAppend(&explanation.meaning, " The kernel is of ",
+                        owner->owner,
+                        owner->vendor ? ", not of your own files." : ".");
       }
       explanation.first_line = one->first_line;
       explanation.count = one->count;
@@ -424,6 +430,7 @@ class LogExplainer::Impl {
     signs_.clear();
   }
 
+  const Tables& tables_;
   SignReader reader_;
   std::vector<Sign> signs_;
   std::string rest_;

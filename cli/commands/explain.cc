@@ -225,7 +225,8 @@ int RunExplain(const std::vector<std::string>& words, Console& console) {
     }
   }
   if (answer.log) {
-    console.Say(absl::StrCat("read ", answer.lines, " lines, ",
+    console.Say(absl::StrCat("read ", answer.lines,
+                             answer.lines == 1 ? " line, " : " lines, ",
                              HumanBytes(answer.bytes)));
   }
   if (console.json()) {

@@ -151,6 +151,15 @@ TEST(LogExplainer, PiecesDoNotMatter) {
   EXPECT_THAT(first[3], HasSubstr("CUDA error 1 "));
 }
 
+TEST(LogExplainer, AKernelOfALibraryIsSaidToBeSo) {
+  LogExplainer log(TestTables());
+  log.Feed(
+      "Kernel (_ZN6cublas3nopEv) cannot be found in library 0x1\nReturning 209 "
+      "(CUDA_ERROR_NO_BINARY_FOR_GPU) from cuLibraryGetKernel\n");
+  EXPECT_THAT(log.Finish().at(0).meaning,
+              HasSubstr("of cuBLAS, not of your own files"));
+}
+
 // One line of many megabytes, as of a job's JSON: read to its end, in parts.
 TEST(LogExplainer, ALineWithoutEndIsReadWhole) {
   LogExplainer log(TestTables());
