@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "compat/environment.h"
+#include "compat/host_check.h"
 #include "compat/reason.h"
 #include "compat/target.h"
 
@@ -98,10 +100,7 @@ std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts) {
         reasons.begin(), reasons.end(),
         [code](const v1::Reason& reason) { return reason.code() == code; });
   };
-  if (!driver.kernel_module_version().empty() &&
-      !driver.libcuda_version().empty() &&
-      driver.kernel_module_version() != driver.libcuda_version() &&
-      !has("TP104")) {
+  if (compat::DriverHalvesDiffer(facts) && !has("TP104")) {
     reasons.push_back(MakeReason(
         "TP104", absl::StrCat("kernel module ", driver.kernel_module_version(),
                               ", libcuda ", driver.libcuda_version())));
@@ -144,10 +143,9 @@ std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts) {
     }
   }
   for (const v1::EnvironmentLeak& leak : facts.leaks()) {
-    reasons.push_back(MakeReason(
-        "TP109",
-        absl::StrCat(leak.variable(), "=", leak.value(), " in ", leak.origin(),
-                     leak.line() > 0 ? absl::StrCat(":", leak.line()) : "")));
+    if (auto reason = compat::ReasonOfLeak(leak)) {
+      reasons.push_back(*std::move(reason));
+    }
   }
   std::vector<v1::Finding> findings;
   for (v1::Reason& reason : reasons) {

@@ -83,13 +83,27 @@ class ConditionLines {
  public:
   explicit ConditionLines(bool with_uuids) : with_uuids_(with_uuids) {}
 
-  v1::Conditions Build(const v1::HostFacts& facts) {
+  v1::Conditions Build(
+      const v1::HostFacts& facts,
+      const google::protobuf::RepeatedPtrField<v1::ResolvedLibrary>& resolved =
+          {}) {
     Host(facts);
     for (int i = 0; i < facts.gpus_size(); ++i) AddGpu(i, facts.gpus(i));
     for (const v1::Library& library : facts.libraries()) {
+      // Runs start without LD_LIBRARY_PATH, and no loader takes one that only
+      // lies in a toolkit's folder.
+      if (library.place() == v1::LIBRARY_PLACE_LIBRARY_PATH ||
+          library.place() == v1::LIBRARY_PLACE_TOOLKIT) {
+        continue;
+      }
       Add(absl::StrCat("library.", library.soname()),
           library.has_digest() ? DigestHex(library.digest())
                                : absl::string_view(library.path()));
+    }
+    for (const v1::ResolvedLibrary& library : resolved) {
+      if (library.source() == v1::LIBRARY_SOURCE_UNKNOWN) continue;
+      Add(absl::StrCat("needs.", library.soname()),
+          library.path().empty() ? "none" : library.path());
     }
     std::sort(lines_.begin(), lines_.end());
     lines_.erase(std::unique(lines_.begin(), lines_.end()), lines_.end());
@@ -132,6 +146,10 @@ class ConditionLines {
     Add("driver.libcuda", driver.libcuda_version());
     Add("driver.libcuda-digest", DigestHex(driver.libcuda_digest()));
     Add("driver.cuda", VersionWord(driver.cuda_version()));
+    if (driver.has_forward_compat()) {
+      Add("driver.forward-compat",
+          VersionWord(driver.forward_compat().cuda_version()));
+    }
     Add("driver.jit-library", StateWord(driver.jit_library().state()));
     Add("gpus", absl::StrCat(facts.gpus_size()));
     if (facts.simulated()) Add("simulated", facts.profile());
@@ -189,6 +207,12 @@ std::string EscapeConditionValue(absl::string_view value) {
 
 v1::Conditions ConditionsOf(const v1::HostFacts& facts) {
   return ConditionLines(/*with_uuids=*/true).Build(facts);
+}
+
+v1::Conditions ConditionsOf(
+    const v1::HostFacts& facts,
+    const google::protobuf::RepeatedPtrField<v1::ResolvedLibrary>& resolved) {
+  return ConditionLines(/*with_uuids=*/true).Build(facts, resolved);
 }
 
 std::string ClassOf(const v1::HostFacts& facts) {

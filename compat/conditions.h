@@ -10,11 +10,18 @@
 
 #include "absl/strings/string_view.h"
 #include "twinpath/v1/facts.pb.h"
+#include "twinpath/v1/prediction.pb.h"
 
 namespace twinpath::compat {
 
 // Returns the host's conditions.
 v1::Conditions ConditionsOf(const v1::HostFacts& facts);
+
+// The same for one artifact: with the CUDA libraries its files need, as a
+// prediction resolved them on this host.
+v1::Conditions ConditionsOf(
+    const v1::HostFacts& facts,
+    const google::protobuf::RepeatedPtrField<v1::ResolvedLibrary>& resolved);
 
 // Returns the digest (64 hex characters) of the conditions without UUIDs: equal
 // for hosts of one class.

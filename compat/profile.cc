@@ -76,7 +76,9 @@ void ReadDriver(YamlReader reader, v1::Driver& driver) {
   }
   driver.mutable_probe()->set_state(v1::PROBE_STATE_OK);
   driver.set_kernel_module_version(text);
-  driver.set_libcuda_version(text);
+  YamlReader libcuda_version = reader.Optional("libcuda_version");
+  driver.set_libcuda_version(
+      libcuda_version.present() ? libcuda_version.String() : text);
   driver.set_libcuda_path(reader.Required("libcuda").String());
   if (parsed) driver.set_branch(absl::StrCat("R", parsed->branch()));
   *driver.mutable_cuda_version() = ReadVersion(reader.Required("cuda"));
@@ -86,7 +88,72 @@ void ReadDriver(YamlReader reader, v1::Driver& driver) {
   driver.mutable_jit_library()->set_state(jit.present() && !jit.Bool()
                                               ? v1::PROBE_STATE_ABSENT
                                               : v1::PROBE_STATE_OK);
+  // The driver does not start: a half-done upgrade, a package that is refused.
+  YamlReader error = reader.Optional("init_error");
+  if (error.present()) {
+    driver.mutable_probe()->set_state(v1::PROBE_STATE_FAILED);
+    driver.mutable_probe()->set_cuda_error(
+        static_cast<uint32_t>(error.Int(1, 9999)));
+    driver.mutable_probe()->set_error(
+        absl::StrCat("cuInit: CUDA error ", driver.probe().cuda_error()));
+  }
+  // The libcuda found is one of a cuda-compat package; `cuda` is then what the
+  // driver has without it.
+  YamlReader compat = reader.Optional("forward_compat");
+  if (compat.present()) {
+    v1::ForwardCompatNote& note = *driver.mutable_forward_compat();
+    *note.mutable_cuda_version() = ReadVersion(compat.Required("cuda"));
+    YamlReader branches = compat.Optional("drivers");
+    if (branches.present()) {
+      for (YamlReader branch : branches.Sequence()) {
+        note.add_driver_branches(static_cast<uint32_t>(branch.Int(1, 9999)));
+      }
+    }
+    compat.RejectUnknownKeys();
+  }
+  YamlReader nodes = reader.Optional("missing_nodes");
+  if (nodes.present()) {
+    for (const std::string& node : nodes.StringSequence()) {
+      driver.add_missing_nodes(node);
+    }
+  }
   reader.RejectUnknownKeys();
+}
+
+// CUDA libraries of the host, and the stems of which these are all.
+void ReadLoader(YamlReader reader, v1::HostFacts& facts) {
+  if (!reader.present()) return;
+  for (YamlReader row : reader.Required("libraries").Sequence()) {
+    const std::string path = row.String();
+    v1::Library& library = *facts.add_libraries();
+    library.set_path(path);
+    library.set_soname(std::string(BaseName(path)));
+    library.set_place(v1::LIBRARY_PLACE_CACHE);
+  }
+  for (const std::string& stem :
+       reader.Required("complete_for").StringSequence()) {
+    facts.mutable_loader()->add_complete_for(stem);
+  }
+  reader.RejectUnknownKeys();
+}
+
+// What programs inherit: "NAME=value" in /etc/environment.
+void ReadEnvironment(YamlReader reader, v1::HostFacts& facts) {
+  if (!reader.present()) return;
+  uint32_t line = 0;
+  for (YamlReader row : reader.Sequence()) {
+    const std::string text = row.String();
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      row.Error(absl::StrCat("expected NAME=value, got \"", text, "\""));
+      continue;
+    }
+    v1::EnvironmentLeak& leak = *facts.add_leaks();
+    leak.set_variable(text.substr(0, equals));
+    leak.set_value(text.substr(equals + 1));
+    leak.set_origin("/etc/environment");
+    leak.set_line(++line);
+  }
 }
 
 void ReadGpus(YamlReader reader, absl::string_view profile,
@@ -106,6 +173,13 @@ void ReadGpus(YamlReader reader, absl::string_view profile,
     gpu.set_mig_mode(mig == "unsupported" ? v1::MIG_MODE_UNSUPPORTED
                      : mig == "disabled"  ? v1::MIG_MODE_DISABLED
                                           : v1::MIG_MODE_ENABLED);
+    // MIG instances, by their profile.
+    std::vector<std::string> instances;
+    YamlReader instance_reader = row.Optional("instances");
+    if (instance_reader.present()) {
+      instances = instance_reader.StringSequence();
+      if (mig != "enabled") instance_reader.Error("MIG is not enabled");
+    }
     YamlReader count_reader = row.Optional("count");
     const int64_t count =
         count_reader.present() ? count_reader.Int(1, kMaxGpusOfARow) : 1;
@@ -117,6 +191,17 @@ void ReadGpus(YamlReader reader, absl::string_view profile,
       added.set_uuid(MadeUuid(
           "GPU-", absl::StrCat("twinpath profile ", profile, " gpu ", index)));
       added.set_pci_address(absl::StrFormat("00000000:%02X:00.0", index + 1));
+      const v1::Gpu parent = added;
+      for (const std::string& instance : instances) {
+        v1::Gpu& slice = *facts.add_gpus();
+        slice = parent;
+        slice.set_name(absl::StrCat(parent.name(), " MIG ", instance));
+        slice.set_parent_uuid(parent.uuid());
+        slice.clear_memory_bytes();
+        slice.set_uuid(
+            MadeUuid("MIG-", absl::StrCat("twinpath profile ", profile, " gpu ",
+                                          facts.gpus_size() - 1)));
+      }
     }
   }
   if (reader.present() && rows.empty()) reader.Error("at least one GPU");
@@ -154,6 +239,8 @@ absl::StatusOr<v1::HostFacts> LoadFile(const std::string& path) {
   ReadDriver(root.Required("driver"), *facts.mutable_driver());
   ReadGpus(root.Required("gpus"), name, facts);
   ReadToolkits(root.Optional("toolkits"), facts);
+  ReadLoader(root.Optional("loader"), facts);
+  ReadEnvironment(root.Optional("environment"), facts);
   root.RejectUnknownKeys();
   TWINPATH_RETURN_IF_ERROR(document.status());
   facts.set_host_name(name);

@@ -23,6 +23,7 @@
 #include "inspect/cubin.h"
 #include "inspect/demangle.h"
 #include "inspect/device_link.h"
+#include "inspect/driver_note.h"
 #include "inspect/dynamic.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
@@ -195,6 +196,10 @@ class Inspection {
     for (absl::string_view part :
          absl::StrSplit(dynamic.runpath, ':', absl::SkipEmpty())) {
       facts.add_runpath(std::string(part));
+    }
+    if (dynamic.soname == "libcuda.so.1") {
+      TWINPATH_ASSIGN_OR_RETURN(auto note, ReadForwardCompat(source_, elf));
+      if (note) *facts.mutable_forward_compat() = *std::move(note);
     }
     AddRuntimeCompilers(dynamic, report_);
 

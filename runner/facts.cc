@@ -3,6 +3,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -72,7 +74,21 @@ void AddLibraries(const FactsOptions& options,
     *facts.mutable_loader()->add_library_path() = std::move(folder);
   }
   add(path, v1::LIBRARY_PLACE_LIBRARY_PATH);
-  add(DefaultLibraryFolders(), v1::LIBRARY_PLACE_CACHE);
+  // Behind the cache: what ldconfig was not run for. The folders are links to
+  // each other on many systems, so a name counts once.
+  std::set<std::string> cached;
+  for (const v1::Library& library : libraries) {
+    if (library.place() == v1::LIBRARY_PLACE_CACHE) {
+      cached.insert(library.soname());
+    }
+  }
+  for (v1::Library& library :
+       CudaLibrariesIn(DefaultLibraryFolders(), v1::LIBRARY_PLACE_CACHE,
+                       libraries, options.root)) {
+    if (cached.insert(library.soname()).second) {
+      libraries.push_back(std::move(library));
+    }
+  }
   std::vector<std::string> toolkits;
   for (const v1::Toolkit& toolkit : facts.toolkits()) {
     for (const char* folder :

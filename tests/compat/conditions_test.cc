@@ -77,6 +77,39 @@ TEST(Conditions, ClassLeavesOutUuidsOnly) {
   EXPECT_EQ(ClassOf(a).size(), 64u);
 }
 
+// Of the host's libraries those count that a run finds; of one artifact's, all
+// that it resolved.
+TEST(Conditions, LibrariesOfRunsAndOfOneArtifact) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  const v1::Conditions before = ConditionsOf(facts);
+  for (const auto place :
+       {v1::LIBRARY_PLACE_TOOLKIT, v1::LIBRARY_PLACE_LIBRARY_PATH}) {
+    v1::Library& library = *facts.add_libraries();
+    library.set_soname("libcudart.so.13");
+    library.set_path("/usr/local/cuda/lib64/libcudart.so.13");
+    library.set_place(place);
+  }
+  facts.mutable_loader()->add_library_path()->set_path("/opt/x");
+  EXPECT_EQ(ConditionsOf(facts).digest().sha256(), before.digest().sha256());
+
+  google::protobuf::RepeatedPtrField<v1::ResolvedLibrary> resolved;
+  const auto add = [&resolved](const std::string& name,
+                               v1::LibrarySource source,
+                               const std::string& path) {
+    v1::ResolvedLibrary& library = *resolved.Add();
+    library.set_soname(name);
+    library.set_source(source);
+    library.set_path(path);
+  };
+  add("libcudart.so.13", v1::LIBRARY_SOURCE_HOST, "/usr/lib/libcudart.so.13");
+  add("libcufft.so.12", v1::LIBRARY_SOURCE_NONE, "");
+  add("libnccl.so.2", v1::LIBRARY_SOURCE_UNKNOWN, "");
+  EXPECT_EQ(DescribeChange(before, ConditionsOf(facts, resolved)),
+            (std::vector<std::string>{
+                "needs.libcudart.so.13: absent -> /usr/lib/libcudart.so.13",
+                "needs.libcufft.so.12: absent -> none"}));
+}
+
 // A host that answers from a model is never of the class of a real one.
 TEST(Conditions, SimulatedIsACondition) {
   v1::HostFacts real = *LoadProfile("h200");

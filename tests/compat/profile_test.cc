@@ -8,6 +8,8 @@
 
 #include "base/file.h"
 #include "base/status_matchers.h"
+#include "compat/host_answer.h"
+#include "compat/host_check.h"
 #include "compat/tables.h"
 #include "compat/target.h"
 #include "tests/compat/fake_host.h"
@@ -70,6 +72,37 @@ TEST(Profile, DgxSpark) {
   EXPECT_EQ(CapabilityNumber(facts->gpus(0).compute_capability()), 121u);
   EXPECT_FALSE(facts->gpus(0).has_memory_bytes());
   EXPECT_EQ(LoadProfile("h200")->gpus_size(), 8);
+}
+
+TEST(Profile, HostsWithADriverOfTheirOwnKind) {
+  const auto wsl = LoadProfile("wsl-rtx-4090");
+  ASSERT_THAT(wsl, IsOk());
+  EXPECT_EQ(wsl->platform(), v1::PLATFORM_WSL);
+  EXPECT_FALSE(DriverHalvesDiffer(*wsl));
+
+  const auto half = LoadProfile("a100-half-upgraded");
+  ASSERT_THAT(half, IsOk());
+  EXPECT_TRUE(DriverHalvesDiffer(*half));
+  EXPECT_EQ(
+      LookAtHost(*half, half->gpus(0), TestTables()).blocker->reason.code(),
+      "TP104");
+
+  const auto compat = LoadProfile("h100-r535-compat");
+  ASSERT_THAT(compat, IsOk());
+  EXPECT_FALSE(DriverHalvesDiffer(*compat));
+  const HostView view = LookAtHost(*compat, compat->gpus(0), TestTables());
+  EXPECT_FALSE(view.blocker.has_value());
+  EXPECT_EQ(view.cuda->ToString(), "13.1");
+  EXPECT_EQ(view.ptx_ceiling.ToString(), "9.1");
+
+  const auto mig = LoadProfile("h100-mig");
+  ASSERT_THAT(mig, IsOk());
+  ASSERT_EQ(mig->gpus_size(), 3);
+  const auto usable = UsableGpus(*mig);
+  ASSERT_EQ(usable.size(), 2u);
+  EXPECT_EQ(usable[0]->name(), "NVIDIA H100 80GB HBM3 MIG 3g.40gb");
+  EXPECT_THAT(usable[0]->uuid(), HasSubstr("MIG-"));
+  EXPECT_FALSE(LookAtHost(*mig, *usable[0], TestTables()).blocker.has_value());
 }
 
 TEST(Profile, UuidsNeverChange) {
