@@ -1,18 +1,22 @@
 #include "cli/group_view.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/text.h"
 #include "cli/prediction_view.h"
+#include "cli/reach_view.h"
 #include "cli/reason_view.h"
 #include "cli/report_view.h"
 #include "cli/table.h"
+#include "compat/host_answer.h"
 #include "compat/host_groups.h"
 #include "compat/reason.h"
 #include "verdict/path_status.h"
@@ -24,6 +28,8 @@ constexpr v1::Path kPaths[] = {v1::PATH_NATIVE, v1::PATH_PTX_JIT,
                                v1::PATH_PLAIN};
 // Groups of host names shown in one place.
 constexpr size_t kMaxHostGroups = 4;
+// Columns of host names that are enough to know a group by.
+constexpr size_t kMinHosts = 24;
 // Columns in front of an answer in lines.
 constexpr size_t kIndent = 11;
 
@@ -328,6 +334,19 @@ std::vector<v1::HostGroup> GroupsOf(const v1::PredictOutput& output) {
   return groups;
 }
 
+void SortForPeople(std::vector<v1::HostGroup>* groups) {
+  const auto badness = [](const v1::HostGroup& group) {
+    // Without a GPU nothing is known.
+    return group.paths_size() < 3 ? compat::Badness(v1::OUTCOME_UNKNOWN)
+                                  : compat::Badness(group.paths(2).outcome());
+  };
+  std::stable_sort(groups->begin(), groups->end(),
+                   [&](const v1::HostGroup& a, const v1::HostGroup& b) {
+                     return std::pair(badness(a), a.hosts()) >
+                            std::pair(badness(b), b.hosts());
+                   });
+}
+
 std::string RenderGroups(const std::vector<v1::HostGroup>& groups,
                          const GroupViewOptions& options) {
   const std::string legend = HasGaps(groups) ? GapLegend(options) : "";
@@ -335,19 +354,25 @@ std::string RenderGroups(const std::vector<v1::HostGroup>& groups,
                                       "native", "ptx-jit", "plain"};
   std::vector<size_t> widths;
   for (const std::string& header : headers) widths.push_back(header.size());
-  Table table(std::move(headers));
+  std::vector<std::vector<TableCell>> rows;
   for (const v1::HostGroup& group : groups) {
-    std::vector<TableCell> cells = CellsOf(group);
-    for (size_t i = 0; i < cells.size(); ++i) {
-      widths[i] = std::max(widths[i], DisplayWidth(cells[i].text));
+    rows.push_back(CellsOf(group));
+    for (size_t i = 0; i < widths.size(); ++i) {
+      widths[i] = std::max(widths[i], DisplayWidth(rows.back()[i].text));
     }
-    table.AddRow(std::move(cells));
-    AddNotes(NotesOf(group, options.details), &table);
   }
-  size_t whole = 2 * (widths.size() - 1);
-  for (const size_t width : widths) whole += width;
-  if (groups.size() > 1 &&
-      (options.width <= 0 || whole <= static_cast<size_t>(options.width))) {
+  size_t others = 2 * (widths.size() - 1);
+  for (size_t i = 1; i < widths.size(); ++i) others += widths[i];
+  const size_t limit =
+      options.width > 0 ? static_cast<size_t>(options.width) : SIZE_MAX;
+  // Names of hosts may be cut; nothing else.
+  if (groups.size() > 1 && others + std::min(widths[0], kMinHosts) <= limit) {
+    Table table(std::move(headers));
+    for (size_t i = 0; i < groups.size(); ++i) {
+      rows[i][0].text = Truncate(rows[i][0].text, limit - others);
+      table.AddRow(std::move(rows[i]));
+      AddNotes(NotesOf(groups[i], options.details), &table);
+    }
     return absl::StrCat(table.Render(options.width, options.color), legend);
   }
   std::string out;
@@ -398,19 +423,27 @@ std::string RenderChanges(const std::vector<v1::AssumedChange>& changes,
   return out;
 }
 
-std::string RenderAdvice(const v1::Advice& advice, const ViewOptions& options) {
+std::string RenderAdvice(const v1::Advice& advice, const v1::Floor& floor,
+                         const ViewOptions& options) {
   const size_t width = static_cast<size_t>(options.width);
   std::string out;
+  if (floor.paths_size() == 2 && floor.paths(0).has_oldest() &&
+      floor.paths(1).has_oldest()) {
+    absl::StrAppend(&out,
+                    Wrap(absl::StrCat("native set: driver ",
+                                      PointText(floor.paths(0).oldest()),
+                                      " or later; by PTX: driver ",
+                                      PointText(floor.paths(1).oldest()),
+                                      " or later; hosts lost by PTX alone: ",
+                                      advice.hosts_lost_by_jit()),
+                         width, 2),
+                    "\n");
+  }
   absl::StrAppend(
       &out,
       Wrap(absl::StrCat("hosts: ", advice.hosts(), "; served ",
                         advice.hosts_served(), ", native ",
-                        advice.hosts_native(), ", by PTX ", advice.hosts_jit(),
-                        advice.hosts_lost_by_jit() > 0
-                            ? absl::StrCat("; PTX alone would lose ",
-                                           advice.hosts_lost_by_jit(),
-                                           " that run natively")
-                            : ""),
+                        advice.hosts_native(), ", by PTX ", advice.hosts_jit()),
            width, 2),
       "\n");
   for (const v1::Fix& fix : advice.fixes()) {
@@ -431,7 +464,7 @@ std::string RenderAdvice(const v1::Advice& advice, const ViewOptions& options) {
     std::string line =
         absl::StrCat(fix.in_smallest_set() ? "* " : "- ",
                      absl::StrJoin(gains, ", "), ": ", Printable(fix.text()));
-    if (fix.build() > 1) {
+    if (fix.build() > 1 && !absl::StartsWith(fix.text(), "another build")) {
       absl::StrAppend(&line, ", as a build of its own");
     }
     if (fix.hosts_gained() > 0 && fix.host_names_size() > 0) {

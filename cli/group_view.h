@@ -33,8 +33,12 @@ std::string RenderChanges(const std::vector<v1::AssumedChange>& changes,
                           uint32_t hosts, const GroupViewOptions& options);
 
 // The trade-off between native and PTX, then what would fix what. `advice` is
-// that of one path.
-std::string RenderAdvice(const v1::Advice& advice, const ViewOptions& options);
+// that of one path; `floor` may be empty.
+std::string RenderAdvice(const v1::Advice& advice, const v1::Floor& floor,
+                         const ViewOptions& options);
+
+// Worst first, then the largest: for fleets, which have no order of their own.
+void SortForPeople(std::vector<v1::HostGroup>* groups);
 
 // "NVIDIA H200 9.0", "none".
 std::string GpuText(const v1::HostGroup& group);

@@ -282,7 +282,7 @@ std::string RenderMarkdown(const ReportInput& input) {
   group_view.width = view.width;
   for (const v1::Advice& advice : input.advice) {
     absl::StrAppend(&out, "\n#### What would fix it\n\n```\n",
-                    RenderAdvice(advice, view), "```\n");
+                    RenderAdvice(advice, v1::Floor(), view), "```\n");
   }
   if (input.reach != nullptr) {
     absl::StrAppend(&out, "\n#### Floor\n\n```\n",

@@ -279,6 +279,14 @@ std::string RenderFloor(const v1::Reach& reach, const ViewOptions& options) {
         absl::StrCat("zstd images ", PointText(floor.compression())));
   }
   if (!parts.empty()) line("floors", absl::StrJoin(parts, "; "));
+  if (floor.has_promised() && floor.paths_size() == 2 &&
+      floor.paths(0).oldest().branch() != 0 &&
+      floor.paths(0).oldest().branch() < floor.promised().branch()) {
+    line("promise",
+         absl::StrCat("code of CUDA ", VersionText(floor.toolkit()),
+                      " is promised to run from ", PointText(floor.promised()),
+                      "; older drivers may take it"));
+  }
   if (floor.paths_size() == 2 && floor.paths(0).has_oldest() &&
       floor.paths(1).has_oldest() &&
       floor.paths(0).oldest().branch() != floor.paths(1).oldest().branch()) {

@@ -93,6 +93,20 @@ TwoPart NewestPtx(const v1::ArtifactReport& report) {
   return newest;
 }
 
+// Newest toolkit that images name as the one that made them.
+TwoPart NewestToolkit(const v1::ArtifactReport& report) {
+  TwoPart newest;
+  for (const v1::FileReport& file : report.files()) {
+    for (const v1::Fatbin& fatbin : file.fatbins()) {
+      if (fatbin.registration() == v1::REGISTRATION_LEFT_OVER) continue;
+      for (const v1::Image& image : fatbin.images()) {
+        newest = std::max(newest, TwoPart::From(image.producer().toolkit()));
+      }
+    }
+  }
+  return newest;
+}
+
 // Adds the dotted version where the floor is that of the condition.
 void Refine(const v1::DriverPoint& condition, v1::DriverPoint* floor) {
   if (floor->branch() == condition.branch()) {
@@ -145,6 +159,18 @@ v1::Floor FloorOf(const std::vector<GpuPoints>& gpus,
     floor.mutable_ptx_isa()->set_minor(isa.minor);
     if (const DriverRow* row = tables.FirstDriverForPtx(isa)) {
       *floor.mutable_ptx() = PointOf(*row, false);
+    }
+  }
+  if (const TwoPart toolkit = NewestToolkit(report); toolkit != TwoPart()) {
+    floor.mutable_toolkit()->set_major(toolkit.major);
+    floor.mutable_toolkit()->set_minor(toolkit.minor);
+    const std::string minimum = tables.MinimumDriver(toolkit.major);
+    const auto version = DriverVersion::Parse(minimum);
+    const DriverRow* row =
+        version ? tables.FindDriver(version->branch()) : nullptr;
+    if (row != nullptr) {
+      *floor.mutable_promised() = PointOf(*row, false);
+      floor.mutable_promised()->set_version(DottedIn(minimum, *row));
     }
   }
   const DriverRow* const zstd = FirstWithout(

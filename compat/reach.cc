@@ -148,8 +148,28 @@ void AddForwardCover(const v1::ArtifactReport& report,
       fix);
 }
 
-// GPUs that never get the driver this artifact starts on.
-void AddCapped(const std::vector<GpuPoints>& gpus, const Tables& tables,
+// Whether some image is for the GPU, whatever the driver.
+bool HoldsImageFor(const v1::ArtifactReport& report, uint32_t device,
+                   const Tables& tables) {
+  for (const v1::FileReport& file : report.files()) {
+    for (const v1::Fatbin& fatbin : file.fatbins()) {
+      if (fatbin.registration() == v1::REGISTRATION_LEFT_OVER) continue;
+      for (const v1::Image& image : fatbin.images()) {
+        const bool ptx = image.kind() == v1::IMAGE_KIND_PTX ||
+                         image.kind() == v1::IMAGE_KIND_RELOCATABLE_PTX;
+        const Fit fit = ptx ? PtxFits(image.target(), device, tables)
+                            : SassFits(image.target(), device, tables);
+        if (fit == Fit::kYes) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// GPUs that never get the driver this artifact starts on, though it has code
+// for them.
+void AddCapped(const std::vector<GpuPoints>& gpus,
+               const v1::ArtifactReport& report, const Tables& tables,
                v1::Reach* reach) {
   std::vector<std::string> runtime;
   std::vector<std::string> ptx;
@@ -162,6 +182,7 @@ void AddCapped(const std::vector<GpuPoints>& gpus, const Tables& tables,
     if (plain.outcome() != v1::OUTCOME_FAILS) continue;
     const std::string& code = plain.reasons(0).code();
     if (code != "TP207" && code != "TP204") continue;
+    if (!HoldsImageFor(report, gpu.gpu->number, tables)) continue;
     (code == "TP207" ? runtime : ptx)
         .push_back(CapabilityName(gpu.gpu->number));
     last = std::max(last, newest.driver->branch);
@@ -239,7 +260,7 @@ v1::Reach ReachOf(const v1::ArtifactReport& report, const Predictor& predictor,
   }
   *reach.mutable_floor() = FloorOf(gpus, report, tables);
   AddForwardCover(report, predictor, tables, &reach);
-  AddCapped(gpus, tables, &reach);
+  AddCapped(gpus, report, tables, &reach);
   return reach;
 }
 

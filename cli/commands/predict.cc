@@ -26,6 +26,7 @@
 #include "cli/table.h"
 #include "compat/advice.h"
 #include "compat/assume.h"
+#include "compat/host_answer.h"
 #include "compat/host_groups.h"
 #include "compat/profile.h"
 #include "compat/reach.h"
@@ -41,14 +42,10 @@ namespace {
 // Names of hosts without facts that are shown.
 constexpr size_t kMaxHostGroups = 8;
 
-std::vector<const v1::Gpu*> UsableGpus(const v1::HostFacts& facts) {
+// None where something keeps all of them from being used.
+std::vector<const v1::Gpu*> GpusToJudge(const v1::HostFacts& facts) {
   if (!WhyNoGpu(facts).empty()) return {};
-  std::vector<const v1::Gpu*> gpus;
-  for (const v1::Gpu& gpu : facts.gpus()) {
-    // Programs run on its instances, which are in the list themselves.
-    if (!HasMigInstances(facts, gpu)) gpus.push_back(&gpu);
-  }
-  return gpus;
+  return compat::UsableGpus(facts);
 }
 
 v1::Path PathNamed(absl::string_view name) {
@@ -230,7 +227,7 @@ class PredictCommand {
       *output_.mutable_reach() = compat::ReachOf(report_, predictor, *tables_);
     }
     if (hosts_.empty()) return;
-    const compat::HostRules rules = {UsableGpus, WhyNoGpu};
+    const compat::HostRules rules = {GpusToJudge, WhyNoGpu};
     const compat::FleetPrediction fleet =
         compat::PredictFleet(predictor, hosts_, rules, assumption_, *tables_);
     for (const compat::GroupedGpus& grouped : fleet.groups) {
@@ -247,12 +244,17 @@ class PredictCommand {
       change.mutable_after()->Add(grouped.after.begin(), grouped.after.end());
     }
     if (options_.fix || options_.fleet || hosts_.size() > 1) {
+      if (!options_.matrix) {
+        *output_.mutable_reach()->mutable_floor() =
+            compat::ReachOf(report_, predictor, *tables_).floor();
+      }
       for (const std::string& path : options_.require) {
         *output_.add_advice() = compat::Advise(
             report_, predictor, fleet, hosts_, PathNamed(path), *tables_);
       }
     }
     if (options_.fleet) {
+      SortForPeople(&groups_);
       output_.mutable_groups()->Add(groups_.begin(), groups_.end());
     } else if (console_.json()) {
       AddHosts(predictor);
@@ -269,9 +271,12 @@ class PredictCommand {
       *host.mutable_facts() = facts;
       const std::vector<v1::Reason> problems = WhyNoGpu(facts);
       host.mutable_problems()->Add(problems.begin(), problems.end());
-      for (const v1::Gpu* gpu : UsableGpus(facts)) {
+      for (const v1::Gpu* gpu : GpusToJudge(facts)) {
         *host.add_predictions() =
             predictor.Predict(facts, *gpu, *tables_, options);
+      }
+      for (v1::HostPath& path : compat::CombineGpus(host.predictions())) {
+        *host.add_paths() = std::move(path);
       }
     }
   }
@@ -318,7 +323,8 @@ class PredictCommand {
       parts.push_back(RenderGroups(groups_, view));
     }
     for (const v1::Advice& advice : output_.advice()) {
-      if (assumption_ == nullptr) parts.push_back(RenderAdvice(advice, view));
+      if (assumption_ != nullptr) continue;
+      parts.push_back(RenderAdvice(advice, output_.reach().floor(), view));
     }
     for (size_t i = 0; i < parts.size(); ++i) {
       if (i > 0) console_.Print("\n");
@@ -328,13 +334,10 @@ class PredictCommand {
 
   int Judge() const {
     Tally tally(options_.require);
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      if (assumption_ == nullptr) {
-        tally.Add(groups_[i].paths());
-      } else {
-        tally.Add(after_[i]);
-      }
+    if (assumption_ == nullptr) {
+      for (const v1::HostGroup& group : groups_) tally.Add(group.paths());
     }
+    for (const auto& paths : after_) tally.Add(paths);
     if (incomplete_) tally.AddUnknown();
     if (!HostsAsked()) return JudgeReach(tally);
     return tally.exit_code();

@@ -78,7 +78,7 @@ TEST(RenderGroups, OneGroupIsALineAPath) {
   const std::string text = RenderGroups({Spark()}, {});
   EXPECT_THAT(
       text,
-      AllOf(HasSubstr("spark: NVIDIA GB10 12.1, AArch64, driver 580.95.05 "
+      AllOf(HasSubstr("spark: NVIDIA GB10 12.1, aarch64, driver 580.95.05 "
                       "(CUDA 13.0)\n"),
             HasSubstr("  native   fails 223 TP205 jit-disabled: only "
                       "compute_90 fits"),
@@ -173,10 +173,28 @@ TEST(RenderAdvice, TheTradeOffThenWhatGainsMost) {
     }
     beyond_help: "k80"
   )pb");
+  const v1::Floor floor = Parse<v1::Floor>(R"pb(
+    paths {
+      path: PATH_NATIVE
+      oldest {
+        branch: 525
+        cuda_version { major: 12 }
+      }
+    }
+    paths {
+      path: PATH_PTX_JIT
+      oldest {
+        branch: 570
+        cuda_version { major: 12 minor: 8 }
+      }
+    }
+  )pb");
   EXPECT_THAT(
-      RenderAdvice(advice, {}),
-      AllOf(HasSubstr("hosts: 12; served 9, native 9, by PTX 6; PTX alone "
-                      "would lose 3 that run natively"),
+      RenderAdvice(advice, floor, {}),
+      AllOf(HasSubstr("native set: driver R525 (CUDA 12.0) or later; by PTX: "
+                      "driver R570 (CUDA 12.8) or later; hosts lost by PTX "
+                      "alone: 3"),
+            HasSubstr("hosts: 12; served 9, native 9, by PTX 6"),
             HasSubstr("* +2 hosts: add -gencode arch=compute_121,code=sm_121 "
                       "(spark-[1-2])"),
             HasSubstr("- +1 host: add -gencode arch=compute_70,code=sm_70, as "
