@@ -321,6 +321,10 @@ class Runner {
 
   // Runs all chunks. Returns what stopped everything; "" if nothing did.
   std::string Run(std::deque<Chunk> chunks, int workers) {
+    {
+      const MutexLock lock(mutex_);
+      chunks_ = std::move(chunks);
+    }
     std::vector<std::thread> threads;
     for (int i = 0; i < workers; ++i) {
       threads.emplace_back([&] {
@@ -328,9 +332,10 @@ class Runner {
           Chunk chunk;
           {
             const MutexLock lock(mutex_);
-            if (chunks.empty() || !stopped_.empty()) return;
-            chunk = std::move(chunks.front());
-            chunks.pop_front();
+            // What others may still leave behind is little.
+            if (chunks_.empty() || !stopped_.empty()) return;
+            chunk = std::move(chunks_.front());
+            chunks_.pop_front();
           }
           RunChunk(std::move(chunk));
         }
@@ -387,7 +392,21 @@ class Runner {
                           : State::kDied;
       culprit.note = ran->Describe();
       left.pop_front();
+      // Where images kill their child one after another, others help.
+      LeaveHalf(*chunk.library, left);
     }
+  }
+
+  void LeaveHalf(Library& library, std::deque<Try*>& left) {
+    if (left.size() < 2) return;
+    const auto middle =
+        left.begin() + static_cast<std::ptrdiff_t>(left.size() / 2);
+    Chunk rest;
+    rest.library = &library;
+    rest.tries.assign(middle, left.end());
+    left.erase(middle, left.end());
+    const MutexLock lock(mutex_);
+    chunks_.push_front(std::move(rest));
   }
 
   void Stop(std::string why) {
@@ -399,7 +418,8 @@ class Runner {
   const std::string gpu_;
   const absl::Time deadline_;
   Mutex mutex_;
-  std::string stopped_;
+  std::deque<Chunk> chunks_ ABSL_GUARDED_BY(mutex_);
+  std::string stopped_ ABSL_GUARDED_BY(mutex_);
 };
 
 std::string Said(const Try& of) {
