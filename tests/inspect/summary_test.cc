@@ -77,7 +77,7 @@ TEST(Summary, TellsHolesFromSpecialisedFatbins) {
   const std::string stub = BuildFatbin({SassEntry({.sm = 90, .kernels = {}})});
   EntrySpec lto_ir;
   lto_ir.kind = 8;
-  lto_ir.sm = 75;
+  lto_ir.arch = 75;
   lto_ir.payload = "scrambled";
   lto_ir.compression = v1::COMPRESSION_OPAQUE;
   const v1::FileReport report = InspectBytes(full + hole + specific + covered +
