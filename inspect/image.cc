@@ -179,8 +179,10 @@ void PayloadReader::ReadAll(const std::vector<Payload>& payloads) {
   // A second thread pays only where there is more than a few payloads' work.
   uint64_t bytes = 0;
   for (const Payload& payload : payloads) {
-    bytes += payload.peek ? kPeekBytes
-                          : std::min(payload.expanded, kLargeImageBytes);
+    // What is peeked at costs a block of its codec.
+    bytes +=
+        std::min(payload.expanded, payload.peek ? uint64_t{kPrefixStoredBytes}
+                                                : kLargeImageBytes);
   }
   const unsigned threads =
       bytes < (uint64_t{4} << 20)
