@@ -383,7 +383,8 @@ std::string RenderGroups(const std::vector<v1::HostGroup>& groups,
 }
 
 std::string RenderChanges(const std::vector<v1::AssumedChange>& changes,
-                          uint32_t hosts, const GroupViewOptions& options) {
+                          uint32_t changed, uint32_t hosts,
+                          const GroupViewOptions& options) {
   std::string out;
   for (const v1::AssumedChange& change : changes) {
     const v1::HostGroup& group = change.before();
@@ -409,10 +410,6 @@ std::string RenderChanges(const std::vector<v1::AssumedChange>& changes,
                                   OutcomeStyle(after), why, options),
                       "\n");
     }
-  }
-  uint32_t changed = 0;
-  for (const v1::AssumedChange& change : changes) {
-    changed += change.before().hosts();
   }
   absl::StrAppend(&out,
                   changes.empty()

@@ -27,10 +27,11 @@ std::vector<v1::HostGroup> GroupsOf(const v1::PredictOutput& output);
 std::string RenderGroups(const std::vector<v1::HostGroup>& groups,
                          const GroupViewOptions& options);
 
-// "native -> jit" for every path that changes, and how many hosts; what does
-// not change is counted.
+// "native -> jit" for every path that changes; then that something changes on
+// `changed` of `hosts` hosts.
 std::string RenderChanges(const std::vector<v1::AssumedChange>& changes,
-                          uint32_t hosts, const GroupViewOptions& options);
+                          uint32_t changed, uint32_t hosts,
+                          const GroupViewOptions& options);
 
 // The trade-off between native and PTX, then what would fix what. `advice` is
 // that of one path; `floor` may be empty.

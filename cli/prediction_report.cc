@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/text.h"
 #include "cli/group_view.h"
 #include "cli/prediction_view.h"
@@ -186,7 +187,12 @@ std::string Verdict(const ReportInput& input) {
 
 std::string XmlText(absl::string_view text) {
   std::string out;
-  for (const char c : Printable(text)) {
+  // Lines stay lines.
+  std::vector<std::string> lines;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    lines.push_back(Printable(line));
+  }
+  for (const char c : absl::StrJoin(lines, "\n")) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -309,8 +315,10 @@ std::string RenderMarkdown(const ReportInput& input) {
   if (!input.changes.empty()) {
     uint32_t hosts = 0;
     for (const v1::HostGroup& group : input.groups) hosts += group.hosts();
-    absl::StrAppend(&out, "\n#### What changes\n\n```\n",
-                    RenderChanges(input.changes, hosts, group_view), "```\n");
+    absl::StrAppend(
+        &out, "\n#### What changes\n\n```\n",
+        RenderChanges(input.changes, input.changed_hosts, hosts, group_view),
+        "```\n");
   }
   if (out.size() > kMaxMarkdown) {
     out.resize(kMaxMarkdown);

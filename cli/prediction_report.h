@@ -3,6 +3,7 @@
 #ifndef TWINPATH_CLI_PREDICTION_REPORT_H_
 #define TWINPATH_CLI_PREDICTION_REPORT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct ReportInput {
   std::vector<v1::HostGroup> groups;
   std::vector<v1::Advice> advice;
   std::vector<v1::AssumedChange> changes;
+  // Hosts on which something changes.
+  uint32_t changed_hosts = 0;
   // Absent where it was not asked for.
   const v1::Reach* reach = nullptr;
   // Paths that decide.

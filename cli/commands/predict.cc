@@ -3,6 +3,7 @@
 #include "compat/predict.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -230,7 +231,9 @@ class PredictCommand {
     const compat::HostRules rules = {GpusToJudge, WhyNoGpu};
     const compat::FleetPrediction fleet =
         compat::PredictFleet(predictor, hosts_, rules, assumption_, *tables_);
-    for (const compat::GroupedGpus& grouped : fleet.groups) {
+    std::vector<bool> changes(fleet.groups.size());
+    for (size_t i = 0; i < fleet.groups.size(); ++i) {
+      const compat::GroupedGpus& grouped = fleet.groups[i];
       groups_.push_back(grouped.group);
       if (assumption_ == nullptr) {
         continue;
@@ -239,9 +242,17 @@ class PredictCommand {
       const std::vector<v1::PathPrediction> before(
           grouped.group.paths().begin(), grouped.group.paths().end());
       if (compat::SameAnswer(before, grouped.after)) continue;
+      changes[i] = true;
       v1::AssumedChange& change = *output_.add_changes();
       *change.mutable_before() = grouped.group;
       change.mutable_after()->Add(grouped.after.begin(), grouped.after.end());
+    }
+    for (const std::vector<size_t>& groups : fleet.groups_of_host) {
+      changed_hosts_ +=
+          std::any_of(groups.begin(), groups.end(),
+                      [&](size_t group) { return changes[group]; })
+              ? 1
+              : 0;
     }
     if (options_.fix || options_.fleet || hosts_.size() > 1) {
       if (!options_.matrix) {
@@ -300,6 +311,7 @@ class PredictCommand {
       input.groups = groups_;
       input.advice = {output_.advice().begin(), output_.advice().end()};
       input.changes = {output_.changes().begin(), output_.changes().end()};
+      input.changed_hosts = changed_hosts_;
       input.require = options_.require;
       if (options_.matrix) input.reach = &output_.reach();
       console_.Print(console_.format() == Format::kJunit
@@ -316,9 +328,9 @@ class PredictCommand {
       parts.push_back(RenderReach(output_.reach(), *tables_, view));
     }
     if (assumption_ != nullptr) {
-      parts.push_back(
-          RenderChanges({output_.changes().begin(), output_.changes().end()},
-                        static_cast<uint32_t>(hosts_.size()), view));
+      parts.push_back(RenderChanges(
+          {output_.changes().begin(), output_.changes().end()}, changed_hosts_,
+          static_cast<uint32_t>(hosts_.size()), view));
     } else if (!groups_.empty()) {
       parts.push_back(RenderGroups(groups_, view));
     }
@@ -370,6 +382,7 @@ class PredictCommand {
   // Something was not read or has sent nothing.
   bool incomplete_ = false;
   std::vector<v1::HostGroup> groups_;
+  uint32_t changed_hosts_ = 0;
   std::vector<std::vector<v1::PathPrediction>> after_;
   v1::PredictOutput output_;
 };

@@ -142,11 +142,11 @@ TEST(RenderChanges, BeforeAndAfterAndHowMany) {
     after.set_outcome(path == v1::PATH_NATIVE ? v1::OUTCOME_NATIVE
                                               : v1::OUTCOME_JIT);
   }
-  const std::string text = RenderChanges({change}, 620, {});
+  const std::string text = RenderChanges({change}, 500, 620, {});
   EXPECT_THAT(text, AllOf(HasSubstr("native   fails 223 -> native"),
                           HasSubstr("changes on 500 hosts of 620"),
                           Not(HasSubstr("plain"))));
-  EXPECT_EQ(RenderChanges({}, 3, {}), "nothing changes of 3\n");
+  EXPECT_EQ(RenderChanges({}, 0, 3, {}), "nothing changes of 3\n");
 }
 
 TEST(RenderAdvice, TheTradeOffThenWhatGainsMost) {

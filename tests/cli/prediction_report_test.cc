@@ -60,7 +60,7 @@ TEST(RenderJunit, OnlyRequiredPathsFail) {
             HasSubstr("classname=\"build/app&lt;1&gt;\" name=\"sm_90/native\""),
             HasSubstr("<failure type=\"TP205\" message=\"fails 223\">"),
             HasSubstr("only compute_80 &lt;fits&gt;"),
-            HasSubstr("fix: add sm_90</failure>"),
+            HasSubstr("\nfix: add sm_90</failure>"),
             HasSubstr("<skipped message=\"fails, not required\"/>"),
             HasSubstr("<property name=\"hosts\" value=\"2 hosts: a, b\"/>")));
 }
