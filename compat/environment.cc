@@ -148,6 +148,14 @@ uint32_t ErrorOf(const v1::PathPrediction& path) {
              : 0;
 }
 
+// Whether a path's answer is another, not only its wording: a program that does
+// not start fails the same with and without a switch.
+bool Changed(const v1::PathPrediction& before,
+             const v1::PathPrediction& after) {
+  return before.outcome() != after.outcome() ||
+         ErrorOf(before) != ErrorOf(after);
+}
+
 }  // namespace
 
 bool IsInherited(const v1::EnvironmentLeak& leak) {
@@ -305,11 +313,21 @@ void ApplyInherited(
     decided(*inherited.force, "machine code is ignored");
     decided(*inherited.disable, "and nothing is compiled");
   } else if (inherited.force != nullptr) {
+    const v1::PathPrediction before = plain;
     take(kPtxJit);
-    decided(*inherited.force, "programs run as on the ptx-jit path");
+    if (!Changed(before, plain)) {
+      plain = before;
+    } else {
+      decided(*inherited.force, "programs run as on the ptx-jit path");
+    }
   } else if (inherited.disable != nullptr) {
+    const v1::PathPrediction before = plain;
     take(kNative);
-    decided(*inherited.disable, "programs run as on the native path");
+    if (!Changed(before, plain)) {
+      plain = before;
+    } else {
+      decided(*inherited.disable, "programs run as on the native path");
+    }
   }
   if (inherited.compat && inherited.compat->answer != CompatAnswer::kWorks) {
     const bool refused = inherited.compat->answer == CompatAnswer::kRefused;

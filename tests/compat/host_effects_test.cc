@@ -57,6 +57,11 @@ TEST(Environment, ForcedJitIsWhatUsersGet) {
   EXPECT_EQ(Answer(prediction.files(0).paths(2)), "fails 209");
   EXPECT_EQ(Answers(Ask(MakeArtifact({"sm_90 compute_90"}), facts)),
             "native | jit | jit");
+  // What fails anyway is not the switch's fault.
+  const v1::Prediction other = Ask(MakeArtifact({"sm_100"}), facts);
+  EXPECT_EQ(Answers(other), "fails 209 | fails 209 | fails 209");
+  EXPECT_THAT(First(other.paths(2)), HasSubstr("TP201"));
+  EXPECT_TRUE(HasReason(other.paths(2), "TP109"));
 }
 
 TEST(Environment, DisabledJitAndBoth) {
