@@ -89,6 +89,7 @@ absl::StatusOr<v1::ProbeResponse> ProbeInChild(const v1::ProbeRequest& request,
   child.input = request.SerializeAsString();
   child.head_bytes = kMaxAnswerBytes;
   child.timeout = deadline;
+  child.cancelled = options.cancelled;
   TWINPATH_ASSIGN_OR_RETURN_CTX(const ProcessResult result, RunProcess(child),
                                 "starting the driver probe");
   switch (result.ending) {
@@ -127,8 +128,10 @@ absl::Status ServeProbe(int socket, const std::string& peer_user,
   TWINPATH_RETURN_IF_ERROR_CTX(ReadMessage(socket, Patience::For(kUnitDeadline),
                                            kMaxRequestBytes, request),
                                "the request");
+  ProbeOptions watched = options;
+  watched.cancelled = [socket] { return PeerIsGone(socket); };
   TWINPATH_ASSIGN_OR_RETURN(const v1::ProbeResponse response,
-                            ProbeInChild(request, kUnitDeadline, options));
+                            ProbeInChild(request, kUnitDeadline, watched));
   return WriteMessage(socket, response);
 }
 

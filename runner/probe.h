@@ -8,6 +8,7 @@
 #ifndef TWINPATH_RUNNER_PROBE_H_
 #define TWINPATH_RUNNER_PROBE_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct ProbeOptions {
   // Socket of the probe unit: where it is there, the unit is asked instead of a
   // child. Empty: a child.
   std::string socket;
+  // Polled while a child is waited for; true ends it. May be empty.
+  std::function<bool()> cancelled;
 };
 
 // Runs the probe and returns what it found. A child that does not answer
@@ -38,8 +41,8 @@ absl::StatusOr<v1::ProbeResponse> ProbeInChild(
     const ProbeOptions& options = {});
 
 // The probe unit's side of the connection on `socket`: one request, one answer,
-// from a child as above, so that a driver that hangs is still an answer.
-// `peer_user` may ask, and root.
+// from a child as above, so that a driver that hangs is still an answer, and
+// the end when the caller goes away. `peer_user` may ask, and root.
 absl::Status ServeProbe(int socket, const std::string& peer_user,
                         const ProbeOptions& options = {});
 

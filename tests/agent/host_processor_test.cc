@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +18,7 @@
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "compat/conditions.h"
+#include "runner/unit_socket.h"
 #include "tests/agent/crash.h"
 #include "tests/agent/fake_blob_source.h"
 #include "tests/agent/fake_control.h"
@@ -107,6 +111,7 @@ class HostProcessorTest : public ::testing::Test {
     HostProcessorOptions options;
     options.work_directory = JoinPath(temp_.path(), "work");
     options.gpu_policy = policy_;
+    options.run_socket = run_socket_;
     options.run_entry =
         [this](const v1::Entry& entry, const std::vector<v1::Path>& paths,
                const std::vector<std::string>& gpus, const std::string& folder,
@@ -137,10 +142,74 @@ class HostProcessorTest : public ::testing::Test {
   FakeControl control_;
   ClaimedLease claimed_;
   GpuPolicy policy_ = GpuPolicy::kIdle;
+  std::string run_socket_;
   std::function<void(const std::string&, const runner::AttemptHooks&)> in_run_;
   int runs_ = 0;
   std::string folder_;
 };
+
+TEST_F(HostProcessorTest, WithoutTheSocketRunsAreChildren) {
+  run_socket_ = JoinPath(temp_.path(), "no.sock");
+  in_run_ = [](const std::string&, const runner::AttemptHooks& hooks) {
+    EXPECT_FALSE(hooks.run);
+  };
+  Process();
+  EXPECT_EQ(runs_, 1);
+  // A file of that name is no socket.
+  Spit(run_socket_, "", 0600);
+  Process();
+  EXPECT_EQ(runs_, 2);
+}
+
+// The unit gets the release as it was signed and the files as they lie in the
+// cell's folder; what it answers is what was seen.
+TEST_F(HostProcessorTest, WithTheSocketRunsAreAskedFor) {
+  run_socket_ = JoinPath(temp_.path(), "run.sock");
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  run_socket_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address),
+                 sizeof(address)),
+            0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  claimed_.lease.mutable_release()->set_source_revision("r1");
+  claimed_.lease.mutable_envelope()->set_payload("signed");
+  v1::UnitRunRequest asked;
+  std::string sent;
+  std::thread unit([&] {
+    const UniqueFd connection(accept(listener.get(), nullptr, nullptr));
+    const auto patience = runner::Patience::For(absl::Minutes(1));
+    EXPECT_THAT(runner::ReadMessage(connection.get(), patience, 1 << 20, asked),
+                IsOk());
+    v1::UnitRunReply reply;
+    reply.mutable_files_wanted()->set_count(1);
+    EXPECT_THAT(runner::WriteMessage(connection.get(), reply), IsOk());
+    const auto files =
+        runner::ReceiveDescriptors(connection.get(), 1, patience);
+    EXPECT_THAT(files, IsOk());
+    if (files.ok()) sent = PreadUpTo((*files)[0].get(), 0, 100).value_or("?");
+    reply.mutable_response()->mutable_observation()->set_exit_code(3);
+    EXPECT_THAT(runner::WriteMessage(connection.get(), reply), IsOk());
+  });
+  in_run_ = [](const std::string&, const runner::AttemptHooks& hooks) {
+    ASSERT_TRUE(hooks.run);
+    v1::RunRequest request;
+    request.set_attempt_id("a1");
+    request.set_path(v1::PATH_NATIVE);
+    request.add_gpu_uuids("GPU-1");
+    EXPECT_EQ(hooks.run(request, absl::Minutes(1), nullptr).exit_code(), 3);
+  };
+  Process();
+  unit.join();
+  EXPECT_EQ(sent, "program");
+  EXPECT_EQ(asked.attempt_id(), "a1");
+  EXPECT_EQ(asked.entry(), "smoke");
+  EXPECT_EQ(asked.gpu_uuids(0), "GPU-1");
+  EXPECT_EQ(asked.release().source_revision(), "r1");
+  EXPECT_EQ(asked.release().artifact().files(0).name(), "check");
+  EXPECT_EQ(asked.envelope().payload(), "signed");
+}
 
 TEST_F(HostProcessorTest, RunsAndReportsWhatWasThere) {
   in_run_ = [](const std::string& folder, const runner::AttemptHooks& hooks) {

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "inspect/manifest.h"
+#include "runner/probe.h"
 #include "runner/run_unit.h"
 #include "runner/unit_socket.h"
 #include "trust/signed_release.h"
@@ -74,6 +75,21 @@ absl::StatusOr<v1::UnitRunRequest> MakeRequest(const Flags& flags) {
   return request;
 }
 
+// Asks the probe unit, at most so many seconds.
+int Probe(int seconds) {
+  runner::ProbeOptions options;
+  options.socket = runner::kProbeSocket;
+  v1::ProbeRequest request;
+  request.set_driver(true);
+  const auto answer =
+      runner::ProbeInChild(request, absl::Seconds(seconds), options);
+  if (!answer.ok()) return 2;
+  std::printf("%s gpus=%d %s\n",
+              v1::ProbeState_Name(answer->gpu_probe().state()).c_str(),
+              answer->gpus_size(), answer->gpu_probe().error().c_str());
+  return 0;
+}
+
 int Run(const Flags& flags) {
   const absl::StatusOr<v1::UnitRunRequest> request = MakeRequest(flags);
   if (!request.ok()) {
@@ -113,8 +129,9 @@ int main(int argc, char** argv) {
   CLI::App app{"Asks the run unit."};
   app.add_option("--socket", flags.socket);
   app.add_option("--key", flags.key, "Signs with this key; none: unsigned");
-  app.add_option("--program", flags.program, "The artifact's only file")
-      ->required();
+  app.add_option("--program", flags.program, "The artifact's only file");
+  int probe = 0;
+  app.add_option("--probe", probe, "Ask the probe unit instead");
   app.add_option("--label", flags.labels);
   app.add_option("--timeout", flags.timeout);
   app.add_option("--memory", flags.memory);
@@ -124,7 +141,8 @@ int main(int argc, char** argv) {
   app.add_option("--sent-file", flags.sent_file, "Send this one instead");
   app.add_option("--changed-argument", flags.changed_argument);
   app.add_option("--asked-entry", flags.asked_entry);
-  app.add_option("command", flags.command)->required();
+  app.add_option("command", flags.command);
   CLI11_PARSE(app, argc, argv);
+  if (probe > 0) return twinpath::Probe(probe);
   return twinpath::Run(flags);
 }
