@@ -250,6 +250,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
         inspect::InspectOptions{});
     if (!inspected.ok()) return console.Fail(inspected.status());
     report = *std::move(inspected);
+    const compat::Predictor predictor(report);
 
     v1::HostPrediction& host = *predictions.add_hosts();
     *host.mutable_facts() = facts;
@@ -258,7 +259,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
     const std::vector<const v1::Gpu*> gpus =
         RunnableGpus(facts, options.all_gpus);
     for (const v1::Gpu* gpu : gpus) {
-      *host.add_predictions() = compat::Predict(report, facts, *gpu, **tables);
+      *host.add_predictions() = predictor.Predict(facts, *gpu, **tables);
     }
     if (!obstacles.empty()) {
       // A cell of its own, so that the verdict names what is missing.
@@ -288,7 +289,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
       for (const v1::Gpu* gpu : gpus) {
         v1::Cell cell = NewCell(facts, gpu);
         for (v1::PathPrediction& prediction :
-             compat::PredictEntry(report, entry, facts, *gpu, **tables)) {
+             predictor.PredictEntry(entry, facts, *gpu, **tables)) {
           *cell.add_predictions() = std::move(prediction);
         }
         runner::AttemptHooks hooks;
