@@ -56,7 +56,9 @@ absl::StatusOr<Model> DefaultModel() {
       return predictor->PredictEntry(entry, facts, gpu, *tables);
     };
   };
-  model.conditions = compat::ConditionsOf;
+  model.conditions = [](const v1::HostFacts& facts) {
+    return compat::ConditionsOf(facts);
+  };
   model.host_class = compat::ClassOf;
   model.judge = verdict::JudgeSweep;
   model.statement = verdict::StatementOf;
