@@ -23,6 +23,9 @@ enum ExitCode : int {
   kExitIntegrity = 6,
   // A bug in Twinpath.
   kExitInternal = 70,
+  // Whoever read the result closed the pipe before its end. What a shell shows
+  // of a program that SIGPIPE ends.
+  kExitClosedPipe = 141,
 };
 
 // Maps a status: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS,

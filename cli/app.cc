@@ -224,6 +224,17 @@ ConsoleOptions ConsoleOptionsOf(const Options& options) {
   return out;
 }
 
+// Writes what is left to standard output and returns the exit code of a command
+// that ended with `code`.
+int Settle(Console& console, int code) {
+  const absl::Status flushed = console.Flush();
+  if (flushed.ok()) return code;
+  // A result nobody could read is none.
+  if (console.closed()) return code == kExitPass ? kExitClosedPipe : code;
+  console.Error(MessageOf(flushed));
+  return code == kExitPass ? kExitUsage : code;
+}
+
 int Parse(const std::vector<std::string>& all) {
   // What follows "--" belongs to the program or the build, option or not.
   const auto separator = std::find(all.begin(), all.end(), "--");
@@ -257,11 +268,11 @@ int Parse(const std::vector<std::string>& all) {
     Console console(stdout, stderr, ConsoleOptionsOf(options));
     console.Print(chosen->help(
         chosen->get_parent() == nullptr ? "" : PathOf(chosen->get_parent())));
-    return console.Flush().ok() ? kExitPass : kExitInternal;
+    return Settle(console, kExitPass);
   } catch (const CLI::CallForVersion&) {
     Console console(stdout, stderr, ConsoleOptionsOf(options));
     const int code = RunVersion(console);
-    return console.Flush().ok() ? code : static_cast<int>(kExitInternal);
+    return Settle(console, code);
   } catch (const CLI::ParseError& error) {
     Console console(stdout, stderr, ConsoleOptionsOf(options));
     if (args.size() <= 1) {
@@ -289,13 +300,7 @@ int Parse(const std::vector<std::string>& all) {
       return kExitUsage;
     }
   }
-  int code = run(console);
-  if (const absl::Status flushed = console.Flush(); !flushed.ok()) {
-    // A result nobody could read is none.
-    console.Error(MessageOf(flushed));
-    if (code == kExitPass) code = kExitUsage;
-  }
-  return code;
+  return Settle(console, run(console));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -94,7 +95,13 @@ Console::Console(FILE* out, FILE* err, const ConsoleOptions& options)
 void Console::Print(absl::string_view text) {
   if (text.empty()) return;
   Transient("");
-  if (fwrite(text.data(), 1, text.size(), out_) != text.size()) failed_ = true;
+  if (closed_) return;
+  if (fwrite(text.data(), 1, text.size(), out_) != text.size()) Fault();
+}
+
+void Console::Fault() {
+  failed_ = true;
+  closed_ |= errno == EPIPE;
 }
 
 void Console::PrintJson(const google::protobuf::Message& message) {
@@ -110,7 +117,7 @@ void Console::PrintJson(const google::protobuf::Message& message) {
 void Console::WriteErr(absl::string_view prefix, Style style,
                        absl::string_view text) {
   Transient("");
-  fflush(out_);
+  if (fflush(out_) != 0) Fault();
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::string whole =
         absl::StrCat(Paint(prefix, style, err_color_), Printable(line), "\n");
@@ -151,7 +158,11 @@ void Console::Transient(absl::string_view text) {
 
 absl::Status Console::Flush() {
   Transient("");
-  if (fflush(out_) != 0 || ferror(out_) != 0) failed_ = true;
+  if (fflush(out_) != 0) Fault();
+  failed_ |= ferror(out_) != 0;
+  if (closed_) {
+    return absl::CancelledError("standard output: its reader has closed it");
+  }
   if (failed_) {
     return absl::ResourceExhaustedError(
         "standard output: the result could not be written whole");

@@ -76,11 +76,18 @@ class Console {
   // One line that replaces itself on a terminal. Empty removes it.
   void Transient(absl::string_view text);
 
-  // Flushes standard output. Returns an error if anything could not be
-  // written (disk full, closed pipe).
+  // Whether nobody reads standard output any more: what is still to be written
+  // is lost, and whoever closed it (`| head`) wants no more of it.
+  bool closed() const { return closed_; }
+
+  // Flushes standard output. Returns CANCELLED where its reader has closed the
+  // pipe, which is nothing to complain about, and RESOURCE_EXHAUSTED if
+  // anything else kept it from being written whole (disk full).
   absl::Status Flush();
 
  private:
+  // Keeps what went wrong with standard output; errno says why.
+  void Fault();
   void WriteErr(absl::string_view prefix, Style style, absl::string_view text);
 
   FILE* out_;
@@ -91,6 +98,7 @@ class Console {
   bool err_color_ = false;
   bool transient_shown_ = false;
   bool failed_ = false;
+  bool closed_ = false;
   int width_ = 120;
 };
 

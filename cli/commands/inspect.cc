@@ -489,6 +489,9 @@ int Inspection::Run() {
         [&](const absl::Status& opened, size_t target,
             std::vector<v1::FileReport> reports) -> absl::Status {
           console_.Transient("");
+          if (console_.closed()) {
+            return absl::CancelledError("nobody reads the reports");
+          }
           advance(target);
           if (!opened.ok()) {
             Raise(console_.Fail(opened));
@@ -500,6 +503,8 @@ int Inspection::Run() {
         },
         events);
   }
+  // `inspect ... | head`: what is not read yet interests nobody.
+  if (console_.closed()) return kExitClosedPipe;
   if (!status.ok()) Raise(console_.Fail(status));
   if (status.ok()) {
     advance(inputs.targets.size());

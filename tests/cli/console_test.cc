@@ -1,14 +1,21 @@
 #include "cli/console.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/exit_code.h"
+#include "base/file.h"
 #include "base/status_matchers.h"
+#include "base/subprocess.h"
 
 namespace twinpath::cli {
 namespace {
@@ -97,6 +104,71 @@ TEST(Console, AFullDiskIsNoticed) {
   console.Print("result\n");
   EXPECT_THAT(console.Flush(), StatusIs(absl::StatusCode::kResourceExhausted));
   fclose(full);
+}
+
+// The end of a pipe that nobody reads.
+UniqueFd ClosedPipe() {
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) return UniqueFd();
+  close(ends[0]);
+  return UniqueFd(ends[1]);
+}
+
+TEST(Console, AClosedPipeIsNoFault) {
+  const auto before = signal(SIGPIPE, SIG_IGN);
+  UniqueFd pipe = ClosedPipe();
+  ASSERT_TRUE(pipe.valid());
+  FILE* const out = fdopen(pipe.Release(), "w");
+  Captured err;
+  {
+    Console console(out, err.file(), {});
+    console.Print("result\n");
+    EXPECT_FALSE(console.closed());
+    EXPECT_THAT(console.Flush(), StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_TRUE(console.closed());
+  }
+  fclose(out);
+  signal(SIGPIPE, before);
+  EXPECT_EQ(err.Text(), "");
+}
+
+// What a shell shows of `twinpath COMMAND | true`, and what it says.
+struct Piped {
+  int code = 0;
+  std::string err;
+};
+Piped RunIntoClosedPipe(const std::string& command) {
+  Piped piped;
+  const absl::StatusOr<std::string> program = FindCompanion("twinpath");
+  EXPECT_THAT(program, IsOk());
+  const UniqueFd pipe = ClosedPipe();
+  ProcessOptions options;
+  options.argv = {
+      "/bin/sh", "-c",
+      absl::StrCat("exec '", program.value_or(""), "' ", command, " >&3")};
+  options.environment = MinimalEnvironment();
+  options.descriptors = {{pipe.get(), 3}};
+  const absl::StatusOr<ProcessResult> result = RunProcess(options);
+  EXPECT_THAT(result, IsOk());
+  if (!result.ok()) return piped;
+  EXPECT_EQ(result->ending, ProcessResult::Ending::kExited);
+  return {result->exit_code, result->err.head};
+}
+
+TEST(ClosedPipe, EndsQuietlyAsOfSigpipe) {
+  for (const char* const command :
+       {"version", "--version", "--help", "--format json version"}) {
+    const Piped piped = RunIntoClosedPipe(command);
+    EXPECT_EQ(piped.code, 128 + SIGPIPE) << command;
+    EXPECT_EQ(piped.err, "") << command;
+  }
+}
+
+TEST(ClosedPipe, AnErrorKeepsItsCode) {
+  const Piped piped = RunIntoClosedPipe("explain 999999");
+  EXPECT_NE(piped.code, kExitPass);
+  EXPECT_NE(piped.code, 128 + SIGPIPE);
+  EXPECT_THAT(piped.err, Not(HasSubstr("written")));
 }
 
 }  // namespace
