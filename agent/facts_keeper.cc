@@ -58,6 +58,9 @@ v1::HostFacts FactsKeeper::Collect(FactsScope scope) {
         *driver.mutable_ptx_isa_ceiling() = latest_->driver().ptx_isa_ceiling();
       }
       *driver.mutable_ptx_isa_probe() = latest_->driver().ptx_isa_probe();
+      if (driver.jit_cache_built().empty()) {
+        driver.set_jit_cache_built(latest_->driver().jit_cache_built());
+      }
     }
     *merged.mutable_driver() = std::move(driver);
     *merged.mutable_gpu_probe() = facts.gpu_probe();

@@ -60,7 +60,12 @@ void CountCacheEntry(absl::string_view writer, v1::CacheEvidence& evidence) {
       return;
     }
   }
-  if (evidence.writers_size() >= kMaxCacheWriters) return;
+  if (evidence.writers_size() >= kMaxCacheWriters) {
+    // Who fills the folder must not hide the driver: beyond the cap nothing is
+    // known of any writer, and every file counts.
+    evidence.set_writers_left_out(true);
+    return;
+  }
   v1::CacheWriter& added = *evidence.add_writers();
   added.set_built(std::string(writer));
   added.set_entries(1);

@@ -11,7 +11,7 @@ namespace twinpath::verdict {
 // their own results there too, also where nothing is given to the driver to
 // compile (docs/gpu-runs.md), so where the driver's stamp was measured only its
 // entries count. Where it was not, or no entry's writer was read (an older
-// agent), every file counts.
+// agent, too many writers), every file counts.
 bool DriverCompiled(const v1::CacheEvidence& cache);
 
 }  // namespace twinpath::verdict

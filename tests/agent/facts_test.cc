@@ -50,6 +50,7 @@ class FactsKeeperTest : public ::testing::Test {
  protected:
   FactsKeeperTest() {
     full_.mutable_driver()->set_kernel_module_version("580.95.05");
+    full_.mutable_driver()->set_jit_cache_built("Apr 29 2026 17:12:06");
     full_.mutable_driver()->mutable_ptx_isa_ceiling()->set_major(9);
     full_.mutable_driver()->mutable_ptx_isa_probe()->set_state(
         v1::PROBE_STATE_OK);
@@ -82,6 +83,7 @@ TEST_F(FactsKeeperTest, AQuickLookKeepsWhatOnlyAFullOneTells) {
   const v1::HostFacts facts = keeper_.Look();
   EXPECT_EQ(facts.toolkits_size(), 1);
   EXPECT_EQ(facts.driver().ptx_isa_ceiling().major(), 9u);
+  EXPECT_EQ(facts.driver().jit_cache_built(), "Apr 29 2026 17:12:06");
   ASSERT_EQ(facts.leaks_size(), 1);
   EXPECT_EQ(facts.leaks(0).variable(), "CUDA_FORCE_PTX_JIT");
 }
@@ -92,6 +94,7 @@ TEST_F(FactsKeeperTest, ANewDriverHasNoOldCeiling) {
   const v1::HostFacts facts = keeper_.Look();
   EXPECT_EQ(facts.driver().kernel_module_version(), "590.1");
   EXPECT_FALSE(facts.driver().has_ptx_isa_ceiling());
+  EXPECT_EQ(facts.driver().jit_cache_built(), "");
 }
 
 TEST_F(FactsKeeperTest, ADriverThatHangsIsLeftAloneForLongerAndLonger) {

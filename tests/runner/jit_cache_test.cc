@@ -45,10 +45,12 @@ TEST(JitCache, WritersAreCountedUpToACap) {
   CountCacheEntry("", evidence);
   CountCacheEntry("a", evidence);
   ASSERT_EQ(evidence.writers_size(), 2);
+  EXPECT_FALSE(evidence.writers_left_out());
   EXPECT_EQ(evidence.writers(0).entries(), 2u);
   EXPECT_EQ(evidence.writers(1).built(), "");
   for (int i = 0; i < 100; ++i) CountCacheEntry(absl::StrCat(i), evidence);
   EXPECT_EQ(evidence.writers_size(), kMaxCacheWriters);
+  EXPECT_TRUE(evidence.writers_left_out());
 }
 
 }  // namespace

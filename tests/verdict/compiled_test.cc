@@ -35,6 +35,9 @@ TEST(DriverCompiled, OnlyEntriesOfTheDriverCount) {
 
 TEST(DriverCompiled, WithoutAStampEveryFileCounts) {
   EXPECT_TRUE(DriverCompiled(Cache("", {kNvrtc})));
+  v1::CacheEvidence crowded = Cache(kDriver, {kNvrtc});
+  crowded.set_writers_left_out(true);
+  EXPECT_TRUE(DriverCompiled(crowded));
   v1::CacheEvidence older;
   older.set_files(2);
   EXPECT_TRUE(DriverCompiled(older));
