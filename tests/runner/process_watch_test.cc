@@ -55,7 +55,12 @@ TEST(ProcessWatch, CountsDescendantsWithoutTheRoot) {
   close(ready[1]);
   char byte;
   ASSERT_EQ(read(ready[0], &byte, 1), 0);
-  const TreeUsage below = UsageOfDescendants(child);
+  // The pipe closes before the new program has its first page.
+  TreeUsage below;
+  for (int i = 0; i < 1000 && below.resident_bytes == 0; ++i) {
+    if (i > 0) usleep(10'000);
+    below = UsageOfDescendants(child);
+  }
   EXPECT_EQ(below.processes, 1u);
   EXPECT_EQ(below.tasks, 1u);
   EXPECT_GT(below.resident_bytes, 0u);
