@@ -72,7 +72,7 @@ class ServicesTest : public UnitsTest {};
 
 TEST_P(ServicesTest, KeepsItsHardening) {
   // Ten times the exposure level. Measured with systemd 252: agent 0.9,
-  // coordinator 1.1, run 1.0, probe 0.7.
+  // coordinator 0.9, run 1.0, probe 0.7.
   const auto security =
       Analyze({"security", "--offline=true", "--threshold=13", "--no-pager",
                JoinPath(temp_.path(), GetParam())});
