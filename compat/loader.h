@@ -19,14 +19,12 @@
 #define TWINPATH_COMPAT_LOADER_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "compat/host_check.h"
+#include "compat/library_name.h"
 #include "compat/tables.h"
 #include "twinpath/v1/facts.pb.h"
 #include "twinpath/v1/prediction.pb.h"
@@ -34,21 +32,8 @@
 
 namespace twinpath::compat {
 
-// "libcudart" and 12 of "libcudart.so.12"; no major: 0. The stem ends at
-// ".so"; a name without it is its own stem.
-struct LibraryName {
-  std::string stem;
-  uint32_t major = 0;
-};
-LibraryName ParseLibraryName(absl::string_view soname);
-
-// Whether a name is one of NVIDIA's CUDA libraries (cudart, cuBLAS, NVRTC, ...)
-// whose absence the facts can tell.
-bool IsCudaLibrary(absl::string_view soname);
-
-// Whether a name is the driver's libcuda, also as wheel tools rename a copy
-// ("libcuda-9cd02a88.so.1").
-bool IsDriverLibrary(absl::string_view soname);
+class LoaderIndex;
+struct LoaderRoot;
 
 // What there is to say of one file.
 struct LoaderFinding {
@@ -89,46 +74,10 @@ class LoaderModel {
   std::vector<size_t> Closure(size_t file) const;
 
  private:
-  // A place that is searched for one name.
-  struct Place {
-    // File of the artifact found there; without one, a folder of the host.
-    std::optional<size_t> file;
-    std::string host_folder;
-    bool runpath = false;
-  };
-  // A name that a process asks for.
-  struct Need {
-    std::string soname;
-    size_t by = 0;
-    // In order, DT_RPATH before DT_RUNPATH.
-    std::vector<Place> places;
-    // A folder that is searched may hold it unseen: a link, a relative path.
-    bool unseen_folder = false;
-    // A copy in a folder that is searched without being told.
-    std::optional<size_t> in_default;
-    // A copy that no folder leads to.
-    std::optional<size_t> unlisted;
-    // A copy for another CPU.
-    std::optional<size_t> other_cpu;
-    // The process has a root file system of its own (an oci_image).
-    bool own_root = false;
-  };
-  // A file that is started, or loaded by something outside the artifact.
-  struct Root {
-    size_t file = 0;
-    bool program = false;
-    std::vector<size_t> closure;
-    // CUDA libraries and libcuda among the names, each once.
-    std::vector<Need> needs;
-  };
-
-  class Index;
-  class HostSide;
-  class Walker;
-  class Judge;
-
-  std::unique_ptr<const Index> index_;
-  std::vector<Root> roots_;
+  // loader_index.h: what lies where. loader_walk.h: what each process asks for.
+  // loader_judge.h: what comes of that on a host.
+  std::unique_ptr<const LoaderIndex> index_;
+  std::vector<LoaderRoot> roots_;
 };
 
 }  // namespace twinpath::compat
