@@ -435,7 +435,8 @@ absl::Status InspectFile(const ByteSource& source, absl::string_view name,
       .Run(source, name);
 }
 
-absl::Status InspectOciLayout(const OciFiles& files, uint64_t left_out,
+absl::Status InspectOciLayout(const OciFiles& files,
+                              const OciUnopened& unopened,
                               absl::string_view name,
                               const InspectOptions& options, Scratch& scratch,
                               const OnReport& on_report,
@@ -443,7 +444,7 @@ absl::Status InspectOciLayout(const OciFiles& files, uint64_t left_out,
   uint64_t stored = 0;
   for (const auto& [path, source] : files) stored += source->size();
   return CarrierWalk(stored, options, scratch, on_report, limits)
-      .RunLayout(files, name, left_out);
+      .RunLayout(files, unopened, name);
 }
 
 }  // namespace twinpath::inspect

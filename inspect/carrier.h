@@ -52,8 +52,9 @@ absl::Status InspectFile(const ByteSource& source, absl::string_view name,
                          const CarrierLimits& limits = {});
 
 // Inspects an OCI image layout whose files lie in a folder, as one carrier.
-// `left_out`: how many more it has, which are not in `files`.
-absl::Status InspectOciLayout(const OciFiles& files, uint64_t left_out,
+// `unopened`: those that are not in `files`.
+absl::Status InspectOciLayout(const OciFiles& files,
+                              const OciUnopened& unopened,
                               absl::string_view name,
                               const InspectOptions& options, Scratch& scratch,
                               const OnReport& on_report,

@@ -43,14 +43,11 @@ void AddPromise(const v1::PackagePromise& from, v1::PackagePromise& to) {
 }  // namespace
 
 absl::Status CarrierWalk::RunLayout(const OciFiles& files,
-                                    absl::string_view name, uint64_t left_out) {
+                                    const OciUnopened& unopened,
+                                    absl::string_view name) {
   Level level(nullptr, std::string(name), kOciFormat);
   level.report.set_kind(v1::FILE_KIND_OCI_IMAGE);
-  if (left_out > 0) {
-    level.Problem("TP232", absl::StrCat("the folder holds ", left_out,
-                                        " more files than are opened at once"));
-  }
-  const absl::Status read = Images(files, level);
+  const absl::Status read = Images(files, &unopened, level);
   if (!read.ok() && stopped_.empty()) return read;
   if (!stopped_.empty()) level.Problem("TP232", stopped_);
   level.report.set_size_bytes(stored_bytes_);
@@ -103,7 +100,7 @@ absl::StatusOr<bool> CarrierWalk::Oci(const ByteSource& source,
       files.emplace(link, file->second);
     }
   }
-  if (read.ok()) read = Images(files, level);
+  if (read.ok()) read = Images(files, nullptr, level);
   TWINPATH_RETURN_IF_ERROR(Close(source, level, read));
   return true;
 }
@@ -131,7 +128,8 @@ absl::Status CarrierWalk::Collect(ArchiveReader& reader, std::string path,
   return absl::OkStatus();
 }
 
-absl::Status CarrierWalk::Images(const OciFiles& files, Level& level) {
+absl::Status CarrierWalk::Images(const OciFiles& files,
+                                 const OciUnopened* unopened, Level& level) {
   std::string label;
   const auto finish = [&] {
     if (!level.image_judge) return;
@@ -146,6 +144,7 @@ absl::Status CarrierWalk::Images(const OciFiles& files, Level& level) {
     }
   };
   OciHooks hooks;
+  hooks.unopened = unopened;
   hooks.problem = [&](absl::string_view code, const std::string& detail) {
     level.Problem(code, detail);
   };

@@ -49,9 +49,9 @@ class CarrierWalk {
     return One(source, std::string(name), nullptr);
   }
 
-  // `left_out`: files of the layout that are not in `files`.
-  absl::Status RunLayout(const OciFiles& files, absl::string_view name,
-                         uint64_t left_out);
+  // `unopened`: files of the layout that are not in `files`.
+  absl::Status RunLayout(const OciFiles& files, const OciUnopened& unopened,
+                         absl::string_view name);
 
  private:
   // A carrier that is being read.
@@ -141,7 +141,9 @@ class CarrierWalk {
                        OciFiles& files);
 
   // Inspects what is in the images of a layout in the end.
-  absl::Status Images(const OciFiles& files, Level& level);
+  // `unopened` may be null.
+  absl::Status Images(const OciFiles& files, const OciUnopened* unopened,
+                      Level& level);
 
   // Goes through an archive; `part`: the part of the carrier that it is, if not
   // all. `inspect`: its members are the level's; otherwise they are only looked

@@ -1,6 +1,8 @@
 #include "inspect/child.h"
 
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/util/delimited_message_util.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +16,8 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "inspect/folder.h"
+#include "inspect/layout_files.h"
+#include "inspect/oci.h"
 #include "inspect/scratch.h"
 #include "twinpath/v1/runner.pb.h"
 
@@ -24,6 +27,8 @@ namespace {
 constexpr char kProgram[] = "twinpath-inspect";
 constexpr int kFirstFileInChild = 3;
 constexpr size_t kMaxSaidBytes = 400;
+// Of what a layout needs. 64 images of 1,024 layers take a third of it.
+constexpr uint64_t kMaxSurveyBytes = uint64_t{16} << 20;
 
 // What a report says when the child gave none.
 v1::FileReport Incomplete(absl::string_view name, const std::string& why) {
@@ -72,25 +77,76 @@ class CarriersFirst {
   std::vector<Group> groups_;
 };
 
-void NameLeftOut(uint64_t left_out, v1::FileReport& report) {
-  if (left_out == 0) return;
-  v1::Reason& reason = *report.add_problems();
-  reason.set_code("TP232");
-  reason.set_detail(absl::StrCat(
-      left_out,
-      " files of the image layout could not be opened, or are more "
-      "than are opened at once"));
-}
-
 // What a child gets of a target.
 struct OpenFile {
   size_t target = 0;
   // One; those of an image layout in a folder are several.
   std::vector<UniqueFd> fds;
-  // Of a layout: the paths of the files in it, and how many are left out.
+  // Of a layout: the paths of the files in it, and those that are not there.
   std::vector<std::string> paths;
-  uint64_t left_out = 0;
+  OciUnopened unopened;
 };
+
+// Adds the files of a layout to what a child gets.
+void AddLayout(const std::vector<std::string>& paths,
+               const OciUnopened& unopened, v1::InspectRequest& request) {
+  request.set_oci_layout(true);
+  for (const std::string& path : paths) request.add_names(path);
+  for (const auto& [path, why] : unopened) {
+    v1::UnopenedFile& file = *request.add_unopened();
+    file.set_path(path);
+    file.set_why(why);
+  }
+}
+
+absl::StatusOr<ProcessOptions> Inspector() {
+  ProcessOptions process;
+  TWINPATH_ASSIGN_OR_RETURN(std::string program, FindCompanion(kProgram));
+  process.argv = {std::move(program)};
+  process.environment = MinimalEnvironment();
+  process.directory = "/";
+  process.timeout = kChildTimeout;
+  process.head_bytes = kMaxSaidBytes;
+  return process;
+}
+
+// Asks a child what the images of a layout need.
+absl::StatusOr<OciNeeds> SurveyInChild(const LayoutFiles& files) {
+  TWINPATH_ASSIGN_OR_RETURN(ProcessOptions process, Inspector());
+  v1::InspectRequest request;
+  request.set_oci_survey(true);
+  AddLayout(files.paths, files.unopened, request);
+  int in_child = kFirstFileInChild;
+  for (const UniqueFd& fd : files.fds) {
+    process.descriptors.push_back({fd.get(), in_child++});
+  }
+  process.input = request.SerializeAsString();
+  process.head_bytes = kMaxSurveyBytes;
+  TWINPATH_ASSIGN_OR_RETURN(const ProcessResult result, RunProcess(process));
+  if (!result.succeeded() || !result.out.complete()) {
+    return absl::DataLossError(
+        absl::StrCat("the survey of a layout: ", result.Describe()));
+  }
+  google::protobuf::io::ArrayInputStream stream(
+      result.out.head.data(), static_cast<int>(result.out.head.size()));
+  OciNeeds needs;
+  bool answered = false;
+  while (!answered) {
+    v1::InspectResult message;
+    if (!google::protobuf::util::ParseDelimitedFromZeroCopyStream(
+            &message, &stream, nullptr)) {
+      return absl::DataLossError("the survey of a layout cannot be read");
+    }
+    answered = message.has_survey();
+    for (std::string& path : *message.mutable_survey()->mutable_documents()) {
+      needs.documents.push_back(std::move(path));
+    }
+    for (std::string& path : *message.mutable_survey()->mutable_layers()) {
+      needs.layers.push_back(std::move(path));
+    }
+  }
+  return needs;
+}
 
 absl::StatusOr<OpenFile> OpenTarget(const InspectTarget& target) {
   OpenFile file;
@@ -99,18 +155,11 @@ absl::StatusOr<OpenFile> OpenTarget(const InspectTarget& target) {
     file.fds.push_back(std::move(fd));
     return file;
   }
-  TWINPATH_ASSIGN_OR_RETURN(
-      const std::vector<std::string> paths,
-      ListOciLayout(target.path, kMaxBatchFiles, file.left_out));
-  for (const std::string& path : paths) {
-    absl::StatusOr<UniqueFd> fd = OpenRegularFile(JoinPath(target.path, path));
-    if (!fd.ok()) {
-      ++file.left_out;
-      continue;
-    }
-    file.fds.push_back(*std::move(fd));
-    file.paths.push_back(path);
-  }
+  TWINPATH_ASSIGN_OR_RETURN(LayoutFiles files,
+                            OpenLayout(target.path, SurveyInChild));
+  file.fds = std::move(files.fds);
+  file.paths = std::move(files.paths);
+  file.unopened = std::move(files.unopened);
   return file;
 }
 
@@ -216,7 +265,6 @@ class AnswerReader {
     reports_.Add(std::move(*result.mutable_report()));
     if (!last) return;
     std::vector<v1::FileReport> reports = reports_.Take();
-    NameLeftOut(batch_[finished_].left_out, reports.front());
     ++finished_;
     file_bytes_ = 0;
     receiver_ = on_file_(absl::OkStatus(), target, std::move(reports));
@@ -266,6 +314,8 @@ class Batches {
 
   absl::Status Run() {
     for (size_t i = 0; i < targets_.size(); ++i) {
+      // A layout has a child of its own, and may need all descriptors.
+      if (targets_[i].oci_layout) TWINPATH_RETURN_IF_ERROR(Flush());
       absl::StatusOr<OpenFile> file = OpenTarget(targets_[i]);
       if (absl::IsResourceExhausted(file.status()) && !batch_.empty()) {
         // No descriptor is left; this batch has them.
@@ -274,19 +324,22 @@ class Batches {
       }
       if (!file.ok()) {
         TWINPATH_RETURN_IF_ERROR(Flush());
-        TWINPATH_RETURN_IF_ERROR(on_file_(file.status(), i, {}));
+        TWINPATH_RETURN_IF_ERROR(
+            absl::IsDataLoss(file.status())
+                ? on_file_(
+                      absl::OkStatus(), i,
+                      {Incomplete(targets_[i].name, std::string(MessageOf(file.status())))})
+                : on_file_(file.status(), i, {}));
         continue;
       }
       file->target = i;
       const uint64_t size = SizeOf(*file);
       if (!batch_.empty() &&
-          (targets_[i].oci_layout || batch_.size() == kMaxBatchFiles ||
-           bytes_ + size > kMaxBatchBytes)) {
+          (batch_.size() == kMaxBatchFiles || bytes_ + size > kMaxBatchBytes)) {
         TWINPATH_RETURN_IF_ERROR(Flush());
       }
       bytes_ += size;
       batch_.push_back(*std::move(file));
-      // A layout has a child of its own.
       if (targets_[i].oci_layout) TWINPATH_RETURN_IF_ERROR(Flush());
     }
     return Flush();
@@ -336,9 +389,8 @@ class Batches {
     for (const OpenFile& file : batch) {
       const InspectTarget& target = targets_[file.target];
       if (target.oci_layout) {
-        request.set_oci_layout(true);
         request.set_name(target.name);
-        for (const std::string& path : file.paths) request.add_names(path);
+        AddLayout(file.paths, file.unopened, request);
       } else {
         request.add_names(target.name);
       }
@@ -354,14 +406,8 @@ class Batches {
 
   // Errors are of starting the child, and those of on_file_.
   absl::StatusOr<Answer> RunChild(absl::Span<const OpenFile> batch) {
-    ProcessOptions process;
-    TWINPATH_ASSIGN_OR_RETURN(std::string program, FindCompanion(kProgram));
-    process.argv = {std::move(program)};
-    process.environment = MinimalEnvironment();
-    process.directory = "/";
+    TWINPATH_ASSIGN_OR_RETURN(ProcessOptions process, Inspector());
     process.input = RequestFor(batch, process).SerializeAsString();
-    process.timeout = kChildTimeout;
-    process.head_bytes = kMaxSaidBytes;
     AnswerReader reader(batch, targets_, on_file_, events_);
     process.on_output = [&reader](absl::string_view piece) {
       reader.Feed(piece);

@@ -103,6 +103,7 @@ class Inspector {
                  kScratchFileBytes) {}
 
   absl::Status Run() {
+    if (request_.oci_survey()) return Survey();
     if (request_.oci_layout()) return Layout();
     for (int i = 0; i < request_.names_size(); ++i) {
       TWINPATH_RETURN_IF_ERROR(File(i));
@@ -173,20 +174,44 @@ class Inspector {
     });
   }
 
+  // The files of an image layout.
+  absl::StatusOr<OciFiles> LayoutFiles() const {
+    OciFiles files;
+    for (int i = 0; i < request_.names_size(); ++i) {
+      const absl::StatusOr<FileSource>& opened = files_[static_cast<size_t>(i)];
+      TWINPATH_RETURN_IF_ERROR(opened.status());
+      files[request_.names(i)] = &*opened;
+    }
+    return files;
+  }
+  OciUnopened Unopened() const {
+    OciUnopened unopened;
+    for (const v1::UnopenedFile& file : request_.unopened()) {
+      unopened[file.path()] = file.why();
+    }
+    return unopened;
+  }
+
   // All files are one image layout.
   absl::Status Layout() {
-    return Answer(0, request_.name(),
-                  [&](const OnReport& on_report) -> absl::Status {
-                    OciFiles files;
-                    for (int i = 0; i < request_.names_size(); ++i) {
-                      const absl::StatusOr<FileSource>& opened =
-                          files_[static_cast<size_t>(i)];
-                      TWINPATH_RETURN_IF_ERROR(opened.status());
-                      files[request_.names(i)] = &*opened;
-                    }
-                    return InspectOciLayout(files, 0, request_.name(), options_,
-                                            scratch_, on_report);
-                  });
+    return Answer(
+        0, request_.name(), [&](const OnReport& on_report) -> absl::Status {
+          TWINPATH_ASSIGN_OR_RETURN(const OciFiles files, LayoutFiles());
+          return InspectOciLayout(files, Unopened(), request_.name(), options_,
+                                  scratch_, on_report);
+        });
+  }
+
+  // Says what an image layout needs.
+  absl::Status Survey() {
+    TWINPATH_ASSIGN_OR_RETURN(const OciFiles files, LayoutFiles());
+    TWINPATH_ASSIGN_OR_RETURN(const OciNeeds needs,
+                              SurveyOci(files, Unopened()));
+    v1::InspectResult result;
+    v1::OciSurvey& survey = *result.mutable_survey();
+    for (const std::string& path : needs.documents) survey.add_documents(path);
+    for (const std::string& path : needs.layers) survey.add_layers(path);
+    return results_.Send(result);
   }
 
   const v1::InspectRequest& request_;

@@ -1,5 +1,6 @@
 #include "inspect/oci.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -64,6 +65,26 @@ absl::Status WalkOci(const OciFiles& files, const OciHooks& hooks,
     TWINPATH_RETURN_IF_ERROR(walked);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<OciNeeds> SurveyOci(const OciFiles& files,
+                                   const OciUnopened& unopened) {
+  OciHooks hooks;
+  hooks.unopened = &unopened;
+  hooks.problem = [](absl::string_view, const std::string&) {};
+  OciBlobs blobs(files, hooks);
+  TWINPATH_ASSIGN_OR_RETURN(const std::vector<OciImage> images,
+                            ReadOciImages(blobs));
+  OciNeeds needs;
+  needs.documents.assign(blobs.missing().begin(), blobs.missing().end());
+  std::set<std::string> seen;
+  for (const OciImage& image : images) {
+    for (auto layer = image.layers.rbegin(); layer != image.layers.rend();
+         ++layer) {
+      if (seen.insert(layer->path).second) needs.layers.push_back(layer->path);
+    }
+  }
+  return needs;
 }
 
 }  // namespace twinpath::inspect

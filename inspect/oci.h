@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "inspect/archive.h"
 #include "inspect/byte_source.h"
@@ -57,8 +58,13 @@ bool LooksLikeOci(const std::vector<std::string>& paths);
 // of the root stays in it.
 std::string CleanOciPath(absl::string_view path);
 
-// What WalkOci tells.
+// Files of a layout that are there and are not in its OciFiles: why, by path.
+using OciUnopened = std::map<std::string, std::string>;
+
+// What WalkOci tells, and what it is told.
 struct OciHooks {
+  // May be null. Must outlive the call.
+  const OciUnopened* unopened = nullptr;
   // A problem of the carrier: TP232 or TP233.
   std::function<void(absl::string_view code, const std::string& detail)>
       problem;
@@ -82,6 +88,17 @@ struct OciHooks {
 // problem; returns errors of the hooks and of reading.
 absl::Status WalkOci(const OciFiles& files, const OciHooks& hooks,
                      v1::CarrierFacts& facts);
+
+// Which files a layout's images need, as far as those in `files` tell. Only
+// documents are read. What is odd about them, WalkOci says.
+struct OciNeeds {
+  // Documents that are neither in `files` nor in `unopened`.
+  std::vector<std::string> documents;
+  // Layers, those of an image from the highest down, each once.
+  std::vector<std::string> layers;
+};
+absl::StatusOr<OciNeeds> SurveyOci(const OciFiles& files,
+                                   const OciUnopened& unopened);
 
 }  // namespace twinpath::inspect
 

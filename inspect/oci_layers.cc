@@ -52,7 +52,10 @@ class ImageWalk {
     for (size_t i = layers.size(); i > 0; --i) {
       TWINPATH_ASSIGN_OR_RETURN(const ByteSource* const source,
                                 blobs_.Find(image_.layers[i - 1], "layer"));
-      if (source == nullptr) continue;
+      if (source == nullptr) {
+        layers[i - 1].set_unread(blobs_.WhyAbsent(image_.layers[i - 1]));
+        continue;
+      }
       view_.BeginLayer();
       links_.clear();
       reread_.clear();

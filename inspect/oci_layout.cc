@@ -55,7 +55,10 @@ class LayoutReader {
                                 Document(NamedFile(kDockerManifest), nullptr));
       if (manifest) TWINPATH_RETURN_IF_ERROR(DockerManifest(*manifest));
     }
-    if (images_.empty()) Problem("TP232", "the layout holds no image");
+    if (images_.empty()) {
+      Problem("TP232", unread_ ? "which images the layout holds is not known"
+                               : "the layout holds no image");
+    }
     Label();
     return std::move(images_);
   }
@@ -71,6 +74,7 @@ class LayoutReader {
     const std::string name =
         Printable(blob.digest.empty() ? blob.path : blob.digest);
     if (++documents_ > kMaxOciDocuments) {
+      unread_ = true;
       if (documents_ == kMaxOciDocuments + 1) {
         Problem("TP232",
                 absl::StrCat("the cap of ", kMaxOciDocuments,
@@ -80,11 +84,15 @@ class LayoutReader {
     }
     TWINPATH_ASSIGN_OR_RETURN(const ByteSource* const source,
                               blobs_.Find(blob, "document"));
-    if (source == nullptr) return std::nullopt;
+    if (source == nullptr) {
+      unread_ = true;
+      return std::nullopt;
+    }
     // Configurations are kept while the layers are read.
     const uint64_t max =
         text == nullptr ? kMaxOciJsonBytes : kMaxOciConfigBytes;
     if (source->size() > max) {
+      unread_ = true;
       Problem("TP232", absl::StrCat("document ", name, " is above the cap of ",
                                     HumanBytes(max)));
       return std::nullopt;
@@ -324,6 +332,8 @@ class LayoutReader {
   // Paths of blobs.
   std::set<std::string> seen_;
   size_t documents_ = 0;
+  // Of a document it is not known what it holds.
+  bool unread_ = false;
 };
 
 }  // namespace
@@ -342,7 +352,10 @@ absl::StatusOr<const ByteSource*> OciBlobs::Find(const OciBlob& blob,
       Printable(blob.digest.empty() ? blob.path : blob.digest);
   const auto file = files_.find(blob.path);
   if (file == files_.end()) {
-    Problem("TP232", absl::StrCat(what, " ", name, " is missing"));
+    if (hooks_.unopened == nullptr || !hooks_.unopened->contains(blob.path)) {
+      missing_.insert(blob.path);
+    }
+    Problem("TP232", absl::StrCat(what, " ", name, " ", WhyAbsent(blob)));
     return nullptr;
   }
   const ByteSource& source = *file->second;
@@ -364,6 +377,17 @@ absl::StatusOr<const ByteSource*> OciBlobs::Find(const OciBlob& blob,
                                   digest.Hex(), ": it is another"));
   }
   return &source;
+}
+
+std::string OciBlobs::WhyAbsent(const OciBlob& blob) const {
+  if (Has(blob.path)) return "";
+  if (hooks_.unopened != nullptr) {
+    const auto why = hooks_.unopened->find(blob.path);
+    if (why != hooks_.unopened->end()) {
+      return absl::StrCat("is not read: ", Printable(why->second));
+    }
+  }
+  return "is missing";
 }
 
 absl::StatusOr<std::vector<OciImage>> ReadOciImages(OciBlobs& blobs) {

@@ -60,6 +60,11 @@ class OciBlobs {
   // problem then. Verifies them, once a blob. `what` is for messages: "layer".
   absl::StatusOr<const ByteSource*> Find(const OciBlob& blob,
                                          absl::string_view what);
+  // Why a blob cannot be found: "is missing", "is not read: ...". Empty: it
+  // can.
+  std::string WhyAbsent(const OciBlob& blob) const;
+  // Paths of what was looked for and is missing.
+  const std::set<std::string>& missing() const { return missing_; }
   void Problem(absl::string_view code, const std::string& detail) const {
     hooks_.problem(code, detail);
   }
@@ -69,6 +74,7 @@ class OciBlobs {
   const OciHooks& hooks_;
   // Paths of blobs.
   std::set<std::string> verified_;
+  std::set<std::string> missing_;
 };
 
 // Finds the images of a layout, each once. Odd content is a problem; returns
