@@ -11,11 +11,17 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "agent/time_proto.h"
+#include "base/text.h"
 
 namespace twinpath::agent {
 namespace {
 
 constexpr char kExpired[] = "the lease expired before the cell could start";
+
+std::string NoGpu(const v1::Lease& lease) {
+  return absl::StrCat("this host has no GPU ",
+                      Printable(absl::string_view(lease.gpu_uuid())), " now");
+}
 
 }  // namespace
 
@@ -53,6 +59,12 @@ LeaseBook::Leases::const_iterator LeaseBook::Find(
   });
 }
 
+bool LeaseBook::HasGpuOf(const v1::Lease& lease) const {
+  return !gpus_ || lease.gpu_uuid().empty() ||
+         std::find(gpus_->begin(), gpus_->end(), lease.gpu_uuid()) !=
+             gpus_->end();
+}
+
 bool LeaseBook::Startable(const Held& held) const {
   return !closed_ && !held.cancelled && held.start_by > clock_.Monotonic();
 }
@@ -71,13 +83,7 @@ std::optional<v1::LeaseRefusal> LeaseBook::Offer(const v1::Lease& lease) {
   if (closed_) {
     return MakeRefusal(lease, "TP306", "the agent is stopping");
   }
-  if (gpus_ && !lease.gpu_uuid().empty() &&
-      std::find(gpus_->begin(), gpus_->end(), lease.gpu_uuid()) ==
-          gpus_->end()) {
-    return MakeRefusal(
-        lease, "TP106",
-        absl::StrCat("this host has no GPU ", lease.gpu_uuid(), " now"));
-  }
+  if (!HasGpuOf(lease)) return MakeRefusal(lease, "TP106", NoGpu(lease));
   Held held;
   held.lease = lease;
   held.start_by = clock_.Monotonic() + FromProto(lease.start_within());
@@ -121,8 +127,16 @@ std::optional<ClaimedLease> LeaseBook::Claim(absl::Duration timeout) {
     // GPUs an older lease waits for are kept free for it: an entry that needs
     // all of them is not starved by those that need one.
     std::set<std::string> taken = busy_;
-    for (Held& held : leases_) {
+    for (auto next = leases_.begin(); next != leases_.end();) {
+      const auto at = next++;
+      Held& held = *at;
       if (held.stage != Stage::kWaiting || closed_ || !gpus_) continue;
+      // Offered before the GPUs were known, or one has gone since.
+      if (!HasGpuOf(held.lease)) {
+        GiveBack(held.lease, "TP106", NoGpu(held.lease));
+        leases_.erase(at);
+        continue;
+      }
       std::vector<std::string> uuids = GpusFor(held.lease);
       const bool free = std::none_of(
           uuids.begin(), uuids.end(),

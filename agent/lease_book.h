@@ -48,8 +48,9 @@ class LeaseBook {
   // Returns a refusal where the lease cannot be taken on.
   std::optional<v1::LeaseRefusal> Offer(const v1::Lease& lease);
 
-  // Claims the oldest waiting lease whose GPUs are free. Waits at most
-  // `timeout`; nothing: none became ready.
+  // Claims the oldest waiting lease whose GPUs are free. One whose GPU this
+  // host does not have is given back (TP106). Waits at most `timeout`;
+  // nothing: none became ready.
   std::optional<ClaimedLease> Claim(absl::Duration timeout);
 
   // Whether a claimed cell may still start; asked while its files are fetched.
@@ -96,6 +97,9 @@ class LeaseBook {
   Leases::iterator Find(absl::string_view cell_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Leases::const_iterator Find(absl::string_view cell_id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the host has the GPU of a lease; true before its GPUs are known.
+  bool HasGpuOf(const v1::Lease& lease) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Startable(const Held& held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives waiting leases back that expired.

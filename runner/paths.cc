@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status.h"
 
 namespace twinpath::runner {
 namespace {
@@ -25,6 +26,9 @@ constexpr absl::string_view kReservedVariables[] = {"CUDA_DEVICE_ORDER",
                                                     "HOME",
                                                     "TMPDIR"};
 
+// Far above "MIG-" with a UUID and two indexes.
+constexpr size_t kMostUuid = 128;
+
 constexpr absl::string_view kPath =
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -38,6 +42,21 @@ bool IsVariableName(absl::string_view name) {
   return std::all_of(name.begin(), name.end(), [](char c) {
     return c == '_' || absl::ascii_isalnum(static_cast<unsigned char>(c));
   });
+}
+
+// Variables are handed on as a block of zero-terminated text: a zero byte in
+// one of them would begin another variable.
+absl::Status CheckVariable(const v1::EnvironmentVariable& variable) {
+  if (!IsVariableName(variable.name())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("environment: not a variable name: ",
+                     absl::CHexEscape(variable.name())));
+  }
+  if (variable.value().find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "environment: ", variable.name(), ": the value holds a zero byte"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Duration ToDuration(const google::protobuf::Duration& duration) {
@@ -61,15 +80,8 @@ bool UsesCacheFolder(v1::Path path, bool jit_proof) {
 absl::Status CheckEntryEnvironment(const v1::Entry& entry) {
   for (const v1::EnvironmentVariable& variable : entry.environment()) {
     const absl::string_view name = variable.name();
-    if (!IsVariableName(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "entry ", entry.name(),
-          ": environment: not a variable name: ", absl::CHexEscape(name)));
-    }
-    if (variable.value().find('\0') != std::string::npos) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("entry ", entry.name(), ": environment: ", name,
-                       ": the value holds a zero byte"));
+    if (const absl::Status status = CheckVariable(variable); !status.ok()) {
+      return WithContext(status, absl::StrCat("entry ", entry.name()));
     }
     const bool reserved =
         std::find(std::begin(kReservedVariables), std::end(kReservedVariables),
@@ -86,8 +98,23 @@ absl::Status CheckEntryEnvironment(const v1::Entry& entry) {
   return absl::OkStatus();
 }
 
+absl::Status CheckGpuUuid(absl::string_view uuid) {
+  const bool good = !uuid.empty() && uuid.size() <= kMostUuid &&
+                    std::all_of(uuid.begin(), uuid.end(), [](char c) {
+                      return c == '-' || c == '/' ||
+                             absl::ascii_isalnum(static_cast<unsigned char>(c));
+                    });
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("TP106 no-gpu: not the UUID of a GPU: ",
+                   absl::CHexEscape(uuid.substr(0, kMostUuid))));
+}
+
 absl::StatusOr<std::vector<v1::EnvironmentVariable>> RunEnvironment(
     const v1::RunRequest& request, const RunFolders& folders) {
+  for (const std::string& uuid : request.gpu_uuids()) {
+    if (absl::Status status = CheckGpuUuid(uuid); !status.ok()) return status;
+  }
   if (absl::Status status = CheckEntryEnvironment(request.entry());
       !status.ok()) {
     return status;
@@ -143,6 +170,9 @@ absl::StatusOr<std::vector<v1::EnvironmentVariable>> RunEnvironment(
     v1::EnvironmentVariable& variable = result.emplace_back();
     variable.set_name(name);
     variable.set_value(value);
+    if (absl::Status status = CheckVariable(variable); !status.ok()) {
+      return status;
+    }
   }
   return result;
 }

@@ -51,9 +51,16 @@ bool UsesCacheFolder(v1::Path path, bool jit_proof);
 // the variable.
 absl::Status CheckEntryEnvironment(const v1::Entry& entry);
 
+// Whether `uuid` can be the UUID of a GPU or MIG instance: letters, digits, '-'
+// and '/'. INVALID_ARGUMENT otherwise, beginning with "TP106". The caller of a
+// run names GPUs unsigned, and the names become part of its environment.
+absl::Status CheckGpuUuid(absl::string_view uuid);
+
 // Exactly the variables of the run's process, sorted by name. INVALID_ARGUMENT
-// for an entry environment that CheckEntryEnvironment refuses or a path that is
-// not one of the three (unless bare_environment is set).
+// for a GPU that CheckGpuUuid refuses, an entry environment that
+// CheckEntryEnvironment refuses, any variable whose name is none or whose value
+// holds a zero byte, or a path that is not one of the three (unless
+// bare_environment is set).
 absl::StatusOr<std::vector<v1::EnvironmentVariable>> RunEnvironment(
     const v1::RunRequest& request, const RunFolders& folders);
 

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "inspect/manifest.h"
+#include "runner/paths.h"
 #include "runner/run_unit.h"
 #include "runner/unit_socket.h"
 #include "trust/signed_release.h"
@@ -188,6 +189,12 @@ absl::StatusOr<v1::Observation> Run(int socket,
   };
   const absl::StatusOr<const v1::Entry*> entry = TrustedEntry(request, options);
   if (!entry.ok()) return refuse(entry.status());
+  // Not signed: who asks names them.
+  for (const std::string& uuid : request.gpu_uuids()) {
+    if (const absl::Status status = CheckGpuUuid(uuid); !status.ok()) {
+      return refuse(status);
+    }
+  }
   const absl::StatusOr<TempDirectory> folder =
       TempDirectory::Make(options.work_parent);
   if (!folder.ok()) {

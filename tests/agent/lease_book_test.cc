@@ -53,6 +53,30 @@ class LeaseBookTest : public ::testing::Test {
   LeaseBook book_{clock_, 4};
 };
 
+// A lease can come before the GPUs are known, and a GPU can go.
+TEST_F(LeaseBookTest, OnlyTheHostsOwnGpusAreClaimed) {
+  LeaseBook book(clock_, 4);
+  EXPECT_FALSE(book.Offer(Lease("stolen", std::string("GPU-1\0A=B", 9))));
+  EXPECT_FALSE(book.Offer(Lease("other", "GPU-7")));
+  EXPECT_FALSE(book.Offer(Lease("own", "GPU-1")));
+  book.SetGpus({"GPU-1", "GPU-2"});
+  const auto claimed = book.Claim(kNoWait);
+  ASSERT_TRUE(claimed);
+  EXPECT_EQ(claimed->lease.cell_id(), "own");
+  EXPECT_FALSE(book.Claim(kNoWait));
+  const auto refusals = book.TakeRefusals();
+  ASSERT_THAT(refusals, SizeIs(2));
+  EXPECT_EQ(refusals[0].cell_id(), "stolen");
+  EXPECT_EQ(refusals[0].reason().code(), "TP106");
+  EXPECT_EQ(refusals[0].reason().detail().find('\0'), std::string::npos);
+  EXPECT_EQ(refusals[1].cell_id(), "other");
+
+  EXPECT_FALSE(book_.Offer(Lease("late", "GPU-2")));
+  book_.SetGpus({"GPU-1"});
+  EXPECT_EQ(Claim(), "");
+  EXPECT_THAT(Refused(), ElementsAre("lease-late TP106"));
+}
+
 TEST_F(LeaseBookTest, StartsBeforeTheExpiryOnly) {
   EXPECT_FALSE(book_.Offer(Lease("a")));
   EXPECT_EQ(Claim(), "a");

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/status_matchers.h"
 
 namespace twinpath::runner {
@@ -42,6 +46,55 @@ TEST(Paths, EntryVariablesNeedNames) {
                 StatusIs(absl::StatusCode::kInvalidArgument));
   }
   EXPECT_THAT(CheckEntryEnvironment(EntryWith("A", std::string("x\0y", 3))),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// A GPU is named by who asks, unsigned: a zero byte in the name would end
+// CUDA_VISIBLE_DEVICES and begin a variable of the caller's choice.
+TEST(Paths, AGpusNameBecomesNoOtherVariable) {
+  using std::string_literals::operator""s;
+  for (const std::string& uuid :
+       {"GPU-1\0LD_PRELOAD=/tmp/x.so"s, "GPU-1\0"s, ""s, "GPU-1,GPU-2"s,
+        "GPU-1\nA=B"s, "GPU=1"s, "GPU 1"s, "GPU-\xc3\xa9"s,
+        std::string(200, 'G')}) {
+    v1::RunRequest request;
+    request.set_path(v1::PATH_NATIVE);
+    request.add_gpu_uuids("GPU-0");
+    request.add_gpu_uuids(uuid);
+    EXPECT_THAT(RunEnvironment(request, {}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("TP106 no-gpu")));
+  }
+  v1::RunRequest request;
+  request.set_path(v1::PATH_NATIVE);
+  request.add_gpu_uuids("GPU-0f1e2d3c-0000-1111-2222-333344445555");
+  // MIG instances, with an R470 driver and before.
+  request.add_gpu_uuids("MIG-0f1e2d3c-0000-1111-2222-333344445555");
+  request.add_gpu_uuids("MIG-GPU-0f1e2d3c-0000-1111-2222-333344445555/13/0");
+  EXPECT_THAT(RunEnvironment(request, {}), IsOk());
+}
+
+TEST(Paths, NoVariableHoldsAZeroByte) {
+  using std::string_literals::operator""s;
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"A", "x\0LD_PRELOAD=y"s},
+           {"A\0B"s, "x"},
+           {"A=B", "x"},
+           {"", "x"}}) {
+    v1::RunRequest request;
+    request.set_path(v1::PATH_NATIVE);
+    v1::EnvironmentVariable& variable = *request.add_experiment_environment();
+    variable.set_name(name);
+    variable.set_value(value);
+    EXPECT_THAT(RunEnvironment(request, {}),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+  v1::RunRequest request;
+  request.set_path(v1::PATH_PLAIN);
+  RunFolders folders;
+  folders.cache = "/x\0LD_PRELOAD=y"s;
+  EXPECT_THAT(RunEnvironment(request, folders),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

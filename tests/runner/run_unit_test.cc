@@ -185,6 +185,18 @@ TEST_F(RunUnit, WhatTheCallerChangesIsRefused) {
   ExpectRefused(request, "TP405");
 }
 
+TEST_F(RunUnit, AGpuThatIsNoneIsRefusedBeforeFilesAreAskedFor) {
+  v1::UnitRunRequest request = Request();
+  request.add_gpu_uuids(std::string("GPU-1\0LD_PRELOAD=/tmp/x.so", 26));
+  int opened = 0;
+  open_ = [&](const v1::ArtifactFile&) -> absl::StatusOr<UniqueFd> {
+    ++opened;
+    return absl::NotFoundError("gone");
+  };
+  ExpectRefused(request, "TP106 no-gpu");
+  EXPECT_EQ(opened, 0);
+}
+
 TEST_F(RunUnit, AFileThatIsAnotherIsRefused) {
   v1::UnitRunRequest request = Request();
   Put("data", "DATA", 0644);
