@@ -326,9 +326,9 @@ class Batches {
         TWINPATH_RETURN_IF_ERROR(Flush());
         TWINPATH_RETURN_IF_ERROR(
             absl::IsDataLoss(file.status())
-                ? on_file_(
-                      absl::OkStatus(), i,
-                      {Incomplete(targets_[i].name, std::string(MessageOf(file.status())))})
+                ? on_file_(absl::OkStatus(), i,
+                           {Incomplete(targets_[i].name,
+                                       std::string(MessageOf(file.status())))})
                 : on_file_(file.status(), i, {}));
         continue;
       }
