@@ -1,15 +1,20 @@
 #include "compat/environment.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "compat/loader_index.h"
 #include "compat/reason.h"
 
 namespace twinpath::compat {
@@ -35,14 +40,26 @@ bool Injects(absl::string_view name) {
          absl::StartsWith(name, "NVTX_INJECTION");
 }
 
-// Folders of an LD_LIBRARY_PATH with a part of this name.
-bool HasFolder(absl::string_view value, absl::string_view part_name) {
-  for (const absl::string_view folder : absl::StrSplit(value, ':')) {
+// Folders of an LD_LIBRARY_PATH, in order; ld.so(8) takes both separators.
+std::vector<absl::string_view> FoldersOf(absl::string_view value) {
+  return absl::StrSplit(value, absl::ByAnyChar(":;"), absl::SkipEmpty());
+}
+
+// Whether a folder of an LD_LIBRARY_PATH has a part of one of these names.
+bool HasFolder(absl::string_view value,
+               std::initializer_list<absl::string_view> names) {
+  for (const absl::string_view folder : FoldersOf(value)) {
     for (const absl::string_view part : absl::StrSplit(folder, '/')) {
-      if (absl::StartsWith(part, part_name)) return true;
+      if (std::find(names.begin(), names.end(), part) != names.end()) {
+        return true;
+      }
     }
   }
   return false;
+}
+
+bool HasCompatFolder(absl::string_view value) {
+  return HasFolder(value, {"compat", "compat_orin"});
 }
 
 // What a switch does to programs that inherit it.
@@ -141,11 +158,134 @@ void PutFirst(v1::Reason reason, v1::PathPrediction& path) {
   }
 }
 
+// The part of `path` behind a link that toolkits keep to the installed one,
+// /usr/local/cuda or /usr/local/cuda-13; with it the beginning that all folders
+// have to which the link can lead. Nothing for other folders.
+struct LinkedFolder {
+  std::string toolkits;
+  std::string rest;
+};
+std::optional<LinkedFolder> BehindToolkitLink(absl::string_view path) {
+  if (!absl::ConsumePrefix(&path, "/usr/local/cuda")) return std::nullopt;
+  const absl::string_view version = path.substr(0, path.find('/'));
+  if (absl::StrContains(version, '.')) return std::nullopt;
+  // "/usr/local/cuda-" and "/usr/local/cuda-13.".
+  LinkedFolder linked;
+  linked.toolkits =
+      absl::StrCat("/usr/local/cuda", version, version.empty() ? "-" : ".");
+  linked.rest = std::string(path.substr(version.size()));
+  return linked;
+}
+
+// The packages that a folder of an LD_LIBRARY_PATH may hold: the one that lies
+// there, else those to which a toolkit's link may lead.
+std::vector<const v1::ForwardCompatLibrary*> PackagesIn(
+    absl::string_view folder, const v1::Driver& driver) {
+  const std::string wanted = NormalisedPath(folder);
+  std::vector<const v1::ForwardCompatLibrary*> packages;
+  const auto linked = BehindToolkitLink(wanted);
+  for (const v1::ForwardCompatLibrary& library :
+       driver.forward_compat_libraries()) {
+    const std::string lies = NormalisedPath(DirName(library.path()));
+    if (lies == wanted) return {&library};
+    absl::string_view rest = lies;
+    if (!linked || !absl::ConsumePrefix(&rest, linked->toolkits)) continue;
+    rest.remove_prefix(std::min(rest.find('/'), rest.size()));
+    if (rest == linked->rest) packages.push_back(&library);
+  }
+  return packages;
+}
+
+// Which libcuda LD_LIBRARY_PATH leads to, and what comes of it: that of the
+// first folder that holds one (ld.so(8)).
+void FindCompat(const v1::HostFacts& facts, const v1::Gpu& gpu,
+                const Tables& tables, Inherited& inherited) {
+  const auto decide = [&](const v1::ForwardCompatLibrary& library) {
+    return DecideForwardCompat(library.note(), library.libcuda_version(), facts,
+                               gpu, tables);
+  };
+  for (const absl::string_view folder :
+       FoldersOf(inherited.compat_path->value())) {
+    const auto packages = PackagesIn(folder, facts.driver());
+    if (packages.empty()) continue;
+    const CompatDecision first = decide(*packages.front());
+    if (packages.size() == 1) {
+      inherited.compat_library = packages.front();
+      inherited.compat = first;
+      return;
+    }
+    // Which of them it is matters only where they differ.
+    const bool all_refused =
+        std::all_of(packages.begin(), packages.end(), [&](const auto* library) {
+          const CompatDecision other = decide(*library);
+          return other.answer == CompatAnswer::kRefused &&
+                 other.reason.cuda_error() == first.reason.cuda_error();
+        });
+    if (all_refused) {
+      inherited.compat = first;
+      return;
+    }
+    const auto path = [](std::string* out, const auto* library) {
+      out->append(Printable(library->path()));
+    };
+    inherited.compat = CompatDecision();
+    inherited.compat->reason = MakeReason(
+        "TP124", absl::StrCat(Printable(folder), " may be that of ",
+                              absl::StrJoin(packages, " or ", path)));
+    // A command to paste: the folder stands in it only where that is safe.
+    const bool plain_name =
+        std::all_of(folder.begin(), folder.end(), [](char c) {
+          return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                 absl::string_view("/._-").find(c) != absl::string_view::npos;
+        });
+    inherited.compat->settled_by =
+        absl::StrCat("readlink -f ", plain_name ? absl::string_view(folder)
+                                                : "/usr/local/cuda*");
+    return;
+  }
+}
+
 // The error a path fails with; 0: none, or it does not fail.
 uint32_t ErrorOf(const v1::PathPrediction& path) {
   return path.outcome() == v1::OUTCOME_FAILS && path.reasons_size() > 0
              ? path.reasons(0).cuda_error()
              : 0;
+}
+
+bool FailsWith(const v1::PathPrediction& path,
+               std::initializer_list<absl::string_view> codes) {
+  return path.outcome() == v1::OUTCOME_FAILS && path.reasons_size() > 0 &&
+         std::find(codes.begin(), codes.end(), path.reasons(0).code()) !=
+             codes.end();
+}
+
+// A file for another CPU, or a program whose libraries are missing: no driver
+// is asked.
+bool StopsBeforeDriver(const v1::PathPrediction& path) {
+  return FailsWith(path, {"TP208", "TP231"});
+}
+
+// A failure that another libcuda may mend: its CUDA version is too low for the
+// PTX, the runtime, the compression, Tile IR, obfuscated PTX.
+bool FailsByDriver(const v1::PathPrediction& path) {
+  return FailsWith(path, {"TP204", "TP207", "TP211", "TP255", "TP257"});
+}
+
+// Whether there is PTX whose target fits the GPU, told by the answers without a
+// switch. Without machine code the native path says so itself; beside some,
+// what stops the compilation is not the target.
+bool HasFittingPtx(const v1::PathPrediction& native,
+                   const v1::PathPrediction& ptx_jit) {
+  if (ptx_jit.outcome() == v1::OUTCOME_JIT || ErrorOf(native) == 223) {
+    return true;
+  }
+  if (native.outcome() != v1::OUTCOME_NATIVE || ptx_jit.reasons_size() == 0) {
+    return false;
+  }
+  static constexpr absl::string_view kNotTheTarget[] = {
+      "TP204", "TP108", "TP118", "TP218", "TP257", "TP258"};
+  return std::find(std::begin(kNotTheTarget), std::end(kNotTheTarget),
+                   ptx_jit.reasons(0).code()) != std::end(kNotTheTarget);
 }
 
 // Whether a path's answer is another, not only its wording: a program that does
@@ -192,14 +332,15 @@ std::optional<v1::Reason> ReasonOfLeak(const v1::EnvironmentLeak& leak) {
   }
   if (Injects(name)) return MakeReason("TP126", text);
   if (name == "LD_LIBRARY_PATH") {
+    const bool stubs = HasFolder(leak.value(), {"stubs"});
+    if (!stubs && !HasCompatFolder(leak.value())) return std::nullopt;
     return MakeReason(
         "TP122",
         absl::StrCat(text,
-                     HasFolder(leak.value(), "stubs")
-                         ? ": a libcuda.so.1 in the stubs folder is found "
-                           "before the driver's (error 34)"
-                         : ": a libcuda.so.1 in the compat folder is found "
-                           "before the driver's"));
+                     stubs ? ": a libcuda.so.1 in the stubs folder is found "
+                             "before the driver's (error 34)"
+                           : ": a libcuda.so.1 in the compat folder is found "
+                             "before the driver's"));
   }
   const std::string effect = EffectOf(name);
   return MakeReason("TP109",
@@ -221,7 +362,7 @@ Inherited InheritedBy(const v1::HostFacts& facts, const v1::Gpu& gpu,
     if (IsOff(leak.value())) continue;
     if (Forces(name)) Prefer(leak, inherited.force);
     if (Disables(name)) Prefer(leak, inherited.disable);
-    if (name == "LD_LIBRARY_PATH" && HasFolder(leak.value(), "compat")) {
+    if (name == "LD_LIBRARY_PATH" && HasCompatFolder(leak.value())) {
       inherited.compat_path = &leak;
     }
   }
@@ -244,24 +385,7 @@ Inherited InheritedBy(const v1::HostFacts& facts, const v1::Gpu& gpu,
   }
   if (inherited.compat_path != nullptr &&
       !facts.driver().has_forward_compat()) {
-    const auto& installed = facts.driver().forward_compat_libraries();
-    for (const v1::ForwardCompatLibrary& library : installed) {
-      for (const absl::string_view folder :
-           absl::StrSplit(inherited.compat_path->value(), ':')) {
-        if (DirName(library.path()) == folder) {
-          inherited.compat_library = &library;
-        }
-      }
-    }
-    // /usr/local/cuda is a link; with one package installed it is that one.
-    if (inherited.compat_library == nullptr && installed.size() == 1) {
-      inherited.compat_library = &installed[0];
-    }
-    if (inherited.compat_library != nullptr) {
-      inherited.compat = DecideForwardCompat(
-          inherited.compat_library->note(),
-          inherited.compat_library->libcuda_version(), facts, gpu, tables);
-    }
+    FindCompat(facts, gpu, tables, inherited);
   }
   return inherited;
 }
@@ -303,15 +427,23 @@ void ApplyInherited(
     plain.set_path(v1::PATH_PLAIN);
   };
   if (inherited.force != nullptr && inherited.disable != nullptr) {
-    // Measured: 223 for all that PTX would serve.
+    const v1::PathPrediction before = plain;
     take(kPtxJit);
-    if (plain.outcome() == v1::OUTCOME_JIT) {
+    // Measured: 223 for all whose PTX is for the GPU, whatever stops it from
+    // being compiled beside the switch.
+    if (HasFittingPtx(paths->Get(kNative), plain)) {
       plain.set_outcome(v1::OUTCOME_FAILS);
       plain.clear_reasons();
+      plain.clear_settled_by();
+      plain.clear_gaps();
       *plain.add_reasons() = MakeReason("TP205", "", "", 223);
     }
-    decided(*inherited.force, "machine code is ignored");
-    decided(*inherited.disable, "and nothing is compiled");
+    if (!Changed(before, plain)) {
+      plain = before;
+    } else {
+      decided(*inherited.disable, "and nothing is compiled");
+      decided(*inherited.force, "machine code is ignored");
+    }
   } else if (inherited.force != nullptr) {
     const v1::PathPrediction before = plain;
     take(kPtxJit);
@@ -329,23 +461,39 @@ void ApplyInherited(
       decided(*inherited.disable, "programs run as on the native path");
     }
   }
-  if (inherited.compat && inherited.compat->answer != CompatAnswer::kWorks) {
+  if (inherited.compat && inherited.compat->answer != CompatAnswer::kWorks &&
+      !StopsBeforeDriver(plain)) {
     const bool refused = inherited.compat->answer == CompatAnswer::kRefused;
-    plain.set_outcome(refused ? v1::OUTCOME_FAILS : v1::OUTCOME_UNKNOWN);
-    plain.set_settled_by(inherited.compat->settled_by);
     v1::Reason reason = inherited.compat->reason;
     reason.set_detail(absl::StrCat(DescribeLeak(*inherited.compat_path), ": ",
                                    reason.detail()));
-    PutFirst(std::move(reason), plain);
+    if (!refused && plain.outcome() == v1::OUTCOME_FAILS &&
+        !FailsByDriver(plain)) {
+      // Whichever libcuda it is.
+      *plain.add_reasons() = std::move(reason);
+    } else {
+      plain.set_outcome(refused ? v1::OUTCOME_FAILS : v1::OUTCOME_UNKNOWN);
+      plain.set_settled_by(inherited.compat->settled_by);
+      plain.clear_gaps();
+      PutFirst(std::move(reason), plain);
+    }
   }
   if (inherited.no_devices != nullptr) {
-    plain.set_outcome(v1::OUTCOME_FAILS);
-    plain.clear_settled_by();
-    PutFirst(MakeReason("TP123",
-                        absl::StrCat(DescribeLeak(*inherited.no_devices),
-                                     " leaves no GPU"),
-                        "", 100),
-             plain);
+    v1::Reason reason = MakeReason(
+        "TP123",
+        absl::StrCat(DescribeLeak(*inherited.no_devices), " leaves no GPU"), "",
+        100);
+    // The driver's own faults and the runtime's gate come before it looks for
+    // devices.
+    if (StopsBeforeDriver(plain) || ErrorOf(plain) == 34 ||
+        ErrorOf(plain) == 35) {
+      *plain.add_reasons() = std::move(reason);
+    } else {
+      plain.set_outcome(v1::OUTCOME_FAILS);
+      plain.clear_settled_by();
+      plain.clear_gaps();
+      PutFirst(std::move(reason), plain);
+    }
   }
 }
 

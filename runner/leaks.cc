@@ -138,9 +138,10 @@ bool IsLeak(absl::string_view name, absl::string_view value) {
     return true;
   }
   if (name == "LD_LIBRARY_PATH") {
-    for (const absl::string_view folder : absl::StrSplit(value, ':')) {
-      for (const absl::string_view part : absl::StrSplit(folder, '/')) {
-        if (part == "stubs" || absl::StartsWith(part, "compat")) return true;
+    for (const absl::string_view part :
+         absl::StrSplit(value, absl::ByAnyChar(":;/"))) {
+      if (part == "stubs" || part == "compat" || part == "compat_orin") {
+        return true;
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -77,6 +78,52 @@ TEST(Environment, DisabledJitAndBoth) {
             "native | jit | fails 223");
   EXPECT_EQ(Answers(Ask(MakeArtifact({"sm_90"}), facts)),
             "native | fails 209 | fails 209");
+}
+
+// Measured with both switches: 223 (docs/gpu-runs.md). It is given as soon as
+// the PTX's target fits, whatever its ISA or the missing compiler would say;
+// 209 where none fits.
+TEST(Environment, BothSwitchesGive223WhateverElseStopsTheCompiler) {
+  const auto plain = [](const std::string& fatbin, const std::string& words,
+                        bool jit_library_known = true) {
+    v1::HostFacts facts = FakeHost(words);
+    if (!jit_library_known) facts.mutable_driver()->clear_jit_library();
+    Leak(facts, "CUDA_FORCE_PTX_JIT", "1");
+    Leak(facts, "CUDA_DISABLE_PTX_JIT", "1");
+    const v1::Prediction prediction = Ask(MakeArtifact({fatbin}), facts);
+    EXPECT_EQ(prediction.paths(2).gaps(), 0u) << fatbin;
+    EXPECT_EQ(prediction.paths(2).settled_by(), "") << fatbin;
+    return Answer(prediction.paths(2));
+  };
+  EXPECT_EQ(plain("compute_90", "9.0 R580"), "fails 223");
+  EXPECT_EQ(plain("sm_90 compute_90@9.3", "9.0 R580"), "fails 223");
+  EXPECT_EQ(plain("compute_90@9.3", "9.0 R580"), "fails 223");
+  EXPECT_EQ(plain("sm_90 compute_90", "9.0 R580 no-jit-library"), "fails 223");
+  EXPECT_EQ(plain("sm_90 compute_90", "9.0 R580", false), "fails 223");
+  EXPECT_EQ(plain("sm_90 compute_100", "9.0 R580"), "fails 209");
+  EXPECT_EQ(plain("sm_121 compute_121", "9.0 R580"), "fails 209");
+  // What fails anyway is not the switches' fault.
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  Leak(facts, "CUDA_FORCE_PTX_JIT", "1");
+  Leak(facts, "CUDA_DISABLE_PTX_JIT", "1");
+  EXPECT_THAT(First(Ask(MakeArtifact({"sm_100"}), facts).paths(2)),
+              HasSubstr("TP201"));
+  // Of many fatbins some have no PTX: nothing is left over to be a gap.
+  EXPECT_EQ(Ask(MakeArtifact({"a: sm_90 compute_90", "b: sm_90"}), facts)
+                .paths(2)
+                .gaps(),
+            0u);
+}
+
+// Handed to the driver directly, machine code is not reached by the switches
+// (measured).
+TEST(Environment, BothSwitchesLeaveCubinsAlone) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  Leak(facts, "CUDA_FORCE_PTX_JIT", "1");
+  Leak(facts, "CUDA_DISABLE_PTX_JIT", "1");
+  EXPECT_EQ(
+      Answers(Ask(MakeArtifactOf({MakeBareFile("a.cubin", "sm_90")}), facts)),
+      "native | native | native");
 }
 
 TEST(Environment, OneServicesVariablesAreOnlySaid) {
@@ -183,6 +230,129 @@ TEST(Environment, CompatFolderInTheLibraryPath) {
   EXPECT_THAT(First(newer.paths(2)), HasSubstr("in /etc/environment:3"));
   EXPECT_EQ(Answers(Ask(report, host("8.6 R580", "NVIDIA GeForce RTX 3060"))),
             "native | jit | fails 804");
+}
+
+// An R535 host with an A100 and packages, one a path.
+v1::HostFacts HostWithPackages(const std::vector<std::string>& paths,
+                               const std::string& library_path,
+                               const std::string& words = "8.0 R535",
+                               const std::string& gpu = "NVIDIA A100-PCIE") {
+  v1::HostFacts facts = FakeHost(words);
+  facts.mutable_gpus(0)->set_name(gpu);
+  for (const std::string& path : paths) {
+    v1::ForwardCompatLibrary& library =
+        *facts.mutable_driver()->add_forward_compat_libraries();
+    const bool newer = absl::StrContains(path, "590.44.01");
+    library.set_path(path);
+    library.set_libcuda_version(newer ? "590.44.01" : "580.95.05");
+    library.mutable_note()->mutable_cuda_version()->set_major(13);
+    library.mutable_note()->mutable_cuda_version()->set_minor(newer ? 1 : 0);
+    for (const uint32_t branch : {535, 550, 570, 575, 580}) {
+      library.mutable_note()->add_driver_branches(branch);
+    }
+    if (newer) library.mutable_note()->add_driver_branches(590);
+  }
+  Leak(facts, "LD_LIBRARY_PATH", library_path);
+  return facts;
+}
+
+constexpr char kCompat130[] =
+    "/usr/local/cuda-13.0/compat/libcuda.so.580.95.05";
+constexpr char kCompat131[] =
+    "/usr/local/cuda-13.1/compat/libcuda.so.590.44.01";
+
+// PTX 9.1 needs the libcuda of CUDA 13.1; that of 13.0 gives 222.
+std::string Plain91(const v1::HostFacts& facts) {
+  return Answer(Ask(MakeArtifact({"compute_80@9.1"}), facts).paths(2));
+}
+
+// ld.so(8): LD_LIBRARY_PATH is searched from left to right.
+TEST(Environment, TheFirstCompatFolderWins) {
+  for (const auto& installed :
+       {std::vector<std::string>{kCompat130, kCompat131},
+        std::vector<std::string>{kCompat131, kCompat130}}) {
+    const auto plain = [&installed](const std::string& path) {
+      return Plain91(HostWithPackages(installed, path));
+    };
+    EXPECT_EQ(plain("/usr/local/cuda-13.0/compat:/usr/local/cuda-13.1/compat"),
+              "fails 222");
+    EXPECT_EQ(plain("/usr/local/cuda-13.1/compat:/usr/local/cuda-13.0/compat"),
+              "jit");
+    EXPECT_EQ(plain("/opt/x;/usr/local/cuda-13.1/lib64/../compat/"), "jit");
+  }
+}
+
+// /usr/local/cuda and /usr/local/cuda-13 are links to one of the toolkits.
+TEST(Environment, ALinkThatMayLeadToSeveralPackagesIsUnknown) {
+  for (const char* path :
+       {"/usr/local/cuda/compat", "/usr/local/cuda-13/compat/"}) {
+    const v1::Prediction prediction =
+        Ask(MakeArtifact({"compute_80@9.1"}),
+            HostWithPackages({kCompat130, kCompat131}, path));
+    const v1::PathPrediction& plain = prediction.paths(2);
+    EXPECT_EQ(Answer(plain), "unknown") << path;
+    EXPECT_THAT(First(plain), HasSubstr("TP124")) << path;
+    EXPECT_EQ(plain.settled_by(), absl::StrCat("readlink -f ", path));
+    EXPECT_EQ(Plain91(HostWithPackages({kCompat131}, path)), "jit") << path;
+  }
+  // Each of them is refused here, so it does not matter which it is.
+  EXPECT_EQ(Plain91(HostWithPackages({kCompat130, kCompat131},
+                                     "/usr/local/cuda/compat", "8.6 R535",
+                                     "NVIDIA GeForce RTX 3060")),
+            "fails 804");
+  // Another major's link leads to none of them, nor does another folder.
+  for (const char* path :
+       {"/usr/local/cuda-12/compat", "/usr/local/cuda/compat_orin"}) {
+    EXPECT_EQ(Plain91(HostWithPackages({kCompat131}, path)), "fails 222")
+        << path;
+  }
+}
+
+TEST(Environment, OtherFoldersAreNotThePackage) {
+  for (const char* path : {"/opt/compatible/lib", "/opt/compat-tools",
+                           "/opt/vendor/compat", "/home/me/stubs2"}) {
+    const v1::Prediction driver = Ask(MakeArtifact({"compute_80@9.1"}),
+                                      HostWithPackages({kCompat131}, path));
+    EXPECT_EQ(Answer(driver.paths(2)), "fails 222") << path;
+    EXPECT_EQ(HasReason(driver.paths(2), "TP122"),
+              std::string(path) == "/opt/vendor/compat")
+        << path;
+    EXPECT_EQ(Plain91(HostWithPackages({kCompat131}, path, "8.6 R590",
+                                       "NVIDIA GeForce RTX 3060")),
+              "jit")
+        << path;
+  }
+}
+
+// What is certain stays so: a file for another CPU, a GPU without an image, a
+// program whose libraries are missing.
+TEST(Environment, CertainFailuresStay) {
+  v1::HostFacts facts = HostWithPackages({kCompat131}, "/usr/local/cuda/compat",
+                                         "8.6 R535", "NVIDIA RTX A6000");
+  EXPECT_EQ(Answer(Ask(MakeArtifact({"sm_80"}), facts).paths(2)), "unknown");
+  const v1::PathPrediction other =
+      Ask(MakeArtifact({"sm_100"}), facts).paths(2);
+  EXPECT_EQ(Answer(other), "fails 209");
+  EXPECT_TRUE(HasReason(other, "TP124"));
+  v1::FileReport arm = MakeFile("lib.so", {"sm_80"});
+  arm.mutable_elf()->set_cpu_architecture(v1::CPU_ARCHITECTURE_AARCH64);
+  v1::FileReport app = MakeFile("app", {"sm_80"});
+  app.set_kind(v1::FILE_KIND_ELF_EXECUTABLE);
+  app.mutable_elf()->add_needed("libcudart.so.12");
+  facts.mutable_loader()->add_complete_for("libcudart");
+  const auto first = [&facts](const v1::FileReport& file) {
+    return First(Ask(MakeArtifactOf({file}), facts).paths(2));
+  };
+  EXPECT_THAT(first(arm), HasSubstr("TP208"));
+  EXPECT_THAT(first(app), HasSubstr("TP231"));
+  Leak(facts, "CUDA_VISIBLE_DEVICES", "");
+  EXPECT_THAT(first(arm), HasSubstr("TP208"));
+  EXPECT_THAT(first(app), HasSubstr("TP231"));
+  // Without a driver there is nothing to hide: 35 as before.
+  v1::HostFacts none = FakeHost("9.0");
+  none.mutable_driver()->mutable_probe()->set_state(v1::PROBE_STATE_ABSENT);
+  Leak(none, "CUDA_VISIBLE_DEVICES", "");
+  EXPECT_EQ(Answer(Ask(MakeArtifact({"sm_90"}), none).paths(2)), "fails 35");
 }
 
 v1::ArtifactReport Arm(const std::string& fatbin, uint32_t cudart = 0) {

@@ -24,6 +24,8 @@ TEST(Leaks, LibraryPathsThroughStubsOrCompatFolders) {
   EXPECT_TRUE(IsLeak("LD_LIBRARY_PATH", "/usr/local/cuda/compat"));
   EXPECT_TRUE(IsLeak("LD_LIBRARY_PATH", "/usr/local/cuda/compat_orin"));
   EXPECT_FALSE(IsLeak("LD_LIBRARY_PATH", "/usr/local/cuda/lib64"));
+  EXPECT_TRUE(IsLeak("LD_LIBRARY_PATH", "/a;/usr/local/cuda/compat/"));
+  EXPECT_FALSE(IsLeak("LD_LIBRARY_PATH", "/opt/compatible/lib:/compat-x"));
   EXPECT_TRUE(IsLeak("LD_PRELOAD", "/x.so"));
 }
 
