@@ -130,8 +130,7 @@ CompatDecision DecideForwardCompat(const v1::ForwardCompatNote& note,
           " lists no driver, and the driver's own CUDA version is not "
           "known"));
     }
-    if (own && TwoPart::From(note.cuda_version()) <= *own &&
-        !driver.has_forward_compat()) {
+    if (own && TwoPart::From(note.cuda_version()) <= *own) {
       return Refused(803, absl::StrCat(what, " is not newer than the driver's ",
                                        own->ToString()));
     }

@@ -143,6 +143,18 @@ TEST(ForwardCompat, TegraGoesByVersion) {
   EXPECT_EQ(decide(12, 4).reason.cuda_error(), 803u);
 }
 
+// The same where the package is what the loader finds, as on a simulated host:
+// the driver's own version is that of its branch then.
+TEST(ForwardCompat, AVersionAloneMustBeNewerThanTheDriverInUseToo) {
+  const auto answer = [](uint32_t minor) {
+    return Answer131(
+        Host("9.0 R590", "NVIDIA H100 80GB HBM3", Note(13, minor, {}), ""));
+  };
+  EXPECT_EQ(answer(0), "fails 803 | fails 803 | fails 803");
+  EXPECT_EQ(answer(1), "fails 803 | fails 803 | fails 803");
+  EXPECT_EQ(answer(2), "fails 223 | jit | jit");
+}
+
 TEST(ForwardCompat, WhatAnsweredTheProbeWorks) {
   v1::HostFacts facts =
       Host("8.6 R545", "NVIDIA RTX A6000", Cuda131(), "590.44.01");
