@@ -1,19 +1,13 @@
 #include "compat/host_answer.h"
 
-#include <algorithm>
+#include "compat/host_check.h"
 
 namespace twinpath::compat {
 
 std::vector<const v1::Gpu*> UsableGpus(const v1::HostFacts& facts) {
   std::vector<const v1::Gpu*> usable;
   for (const v1::Gpu& gpu : facts.gpus()) {
-    const bool has_instances =
-        !gpu.uuid().empty() &&
-        std::any_of(facts.gpus().begin(), facts.gpus().end(),
-                    [&gpu](const v1::Gpu& other) {
-                      return other.parent_uuid() == gpu.uuid();
-                    });
-    if (!has_instances) usable.push_back(&gpu);
+    if (!HasInstances(facts, gpu)) usable.push_back(&gpu);
   }
   return usable;
 }

@@ -1,5 +1,6 @@
 #include "compat/host_check.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -103,13 +104,8 @@ std::optional<Blocker> CapabilityBlocker(const v1::Gpu& gpu) {
 
 // A MIG parent without a compute instance offers CUDA no device.
 bool LacksMigInstance(const v1::HostFacts& facts, const v1::Gpu& gpu) {
-  if (gpu.mig_mode() != v1::MIG_MODE_ENABLED || !gpu.parent_uuid().empty()) {
-    return false;
-  }
-  for (const v1::Gpu& other : facts.gpus()) {
-    if (other.parent_uuid() == gpu.uuid()) return false;
-  }
-  return true;
+  return gpu.mig_mode() == v1::MIG_MODE_ENABLED && gpu.parent_uuid().empty() &&
+         !HasInstances(facts, gpu);
 }
 
 std::optional<Blocker> DroppedBlocker(const HostView& view,
@@ -252,6 +248,14 @@ bool DriverHalvesDiffer(const v1::HostFacts& facts) {
   return *kernel != *library && !driver.has_forward_compat() &&
          facts.platform() != v1::PLATFORM_WSL &&
          facts.platform() != v1::PLATFORM_TEGRA;
+}
+
+bool HasInstances(const v1::HostFacts& facts, const v1::Gpu& gpu) {
+  if (gpu.uuid().empty()) return false;
+  return std::any_of(facts.gpus().begin(), facts.gpus().end(),
+                     [&gpu](const v1::Gpu& other) {
+                       return other.parent_uuid() == gpu.uuid();
+                     });
 }
 
 std::string CpuName(v1::CpuArchitecture cpu) {

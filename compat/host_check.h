@@ -55,6 +55,10 @@ HostView LookAtHost(const v1::HostFacts& facts, const v1::Gpu& gpu,
 // Windows driver), not Tegra. A half-done upgrade, or a second driver.
 bool DriverHalvesDiffer(const v1::HostFacts& facts);
 
+// Whether the facts hold MIG compute instances of a GPU; programs see them in
+// its place.
+bool HasInstances(const v1::HostFacts& facts, const v1::Gpu& gpu);
+
 // "x86-64", "AArch64", "another CPU", "unknown".
 std::string CpuName(v1::CpuArchitecture cpu);
 

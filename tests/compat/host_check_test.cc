@@ -124,6 +124,15 @@ TEST(HostCheck, MigWithoutInstance) {
   EXPECT_EQ(Ask(facts).answers, "native | jit | native");
 }
 
+// A GPU whose UUID could not be read is not its own instance.
+TEST(HostCheck, MigWithoutInstanceAndWithoutUuid) {
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  facts.mutable_gpus(0)->set_mig_mode(v1::MIG_MODE_ENABLED);
+  facts.mutable_gpus(0)->clear_uuid();
+  EXPECT_EQ(Ask(facts).answers, "fails 100 | fails 100 | fails 100");
+  EXPECT_EQ(Ask(facts).code, "TP112");
+}
+
 TEST(HostCheck, DroppedGpu) {
   const v1::HostFacts volta = FakeHost("7.0 R590");
   EXPECT_EQ(Ask(volta).answers, "fails 100 | fails 100 | fails 100");
