@@ -16,8 +16,9 @@ namespace twinpath::compat {
 LoaderModel::LoaderModel(const v1::ArtifactReport& report)
     : index_(std::make_unique<const LoaderIndex>(report)) {
   absl::flat_hash_set<size_t> reached;
+  WalkBudget budget = WalkBudget::ForAll(*index_);
   const auto add = [&](size_t file) {
-    roots_.push_back(WalkLoader(*index_, file));
+    roots_.push_back(WalkLoader(*index_, file, budget));
     reached.insert(roots_.back().closure.begin(), roots_.back().closure.end());
   };
   for (size_t i = 0; i < index_->size(); ++i) {
@@ -52,10 +53,12 @@ LoaderModel::~LoaderModel() = default;
 
 LoaderAnswer LoaderModel::Resolve(const v1::HostFacts& facts,
                                   const v1::Gpu& gpu, const Tables& tables,
-                                  std::optional<size_t> started) const {
+                                  std::optional<size_t> started,
+                                  bool inherits) const {
   LoaderAnswer answer;
   if (roots_.empty()) return answer;
-  const LoaderHost host(facts, gpu, tables);
+  const LoaderHost host(facts, gpu, tables, inherits);
+  LoaderLibraries libraries;
   std::map<size_t, LoaderFinding> findings;
   for (const LoaderRoot& root : roots_) {
     // The loader of this host does not start programs for another CPU.
@@ -66,16 +69,18 @@ LoaderAnswer LoaderModel::Resolve(const v1::HostFacts& facts,
       continue;
     }
     JudgeLoading(*index_, host, root, started == root.file, findings,
-                 answer.libraries);
+                 libraries);
   }
   for (auto& [file, finding] : findings) {
     answer.findings.push_back(std::move(finding));
   }
+  answer.libraries = libraries.Take();
   return answer;
 }
 
 std::vector<size_t> LoaderModel::Closure(size_t file) const {
-  return WalkLoader(*index_, file).closure;
+  WalkBudget budget(WalkBudget::kOneWalk);
+  return WalkLoader(*index_, file, budget).closure;
 }
 
 }  // namespace twinpath::compat

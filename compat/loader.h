@@ -43,6 +43,9 @@ struct LoaderFinding {
   std::optional<Blocker> blocker;
   // Said beside the prediction.
   std::vector<v1::Reason> remarks;
+  // A forward-compatibility libcuda of the artifact that works here and is
+  // found before the host's driver: the process has its CUDA version.
+  std::optional<v1::ForwardCompatLibrary> driver;
 };
 
 struct LoaderAnswer {
@@ -64,9 +67,12 @@ class LoaderModel {
   // What the loader of a host does. `started`: file that is started by itself,
   // with a clean environment; what its search path does not lead to is then
   // missing for sure. Absent: a script may set LD_LIBRARY_PATH first.
+  // `inherits`: the process has the host's LD_LIBRARY_PATH, as users' programs
+  // do and Twinpath's runs do not.
   LoaderAnswer Resolve(const v1::HostFacts& facts, const v1::Gpu& gpu,
                        const Tables& tables,
-                       std::optional<size_t> started = std::nullopt) const;
+                       std::optional<size_t> started = std::nullopt,
+                       bool inherits = true) const;
 
   // Files of the artifact that a process has loaded once `file` is, itself
   // first, in the loader's order. Libraries that lie off the search path are

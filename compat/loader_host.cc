@@ -10,8 +10,8 @@
 namespace twinpath::compat {
 
 LoaderHost::LoaderHost(const v1::HostFacts& facts, const v1::Gpu& gpu,
-                       const Tables& tables)
-    : facts(facts), gpu(gpu), tables(tables) {
+                       const Tables& tables, bool inherits)
+    : facts(facts), gpu(gpu), tables(tables), inherits_(inherits) {
   for (const v1::Library& library : facts.libraries()) {
     by_name_[library.soname()].push_back(&library);
     folders_.insert(DirName(library.path()));
@@ -33,6 +33,15 @@ std::string LoaderHost::FindIn(const std::string& folder,
 }
 
 std::string LoaderHost::FindByLibraryPath(absl::string_view soname) const {
+  return inherits_ ? FindInLibraryPath(soname) : "";
+}
+
+std::string LoaderHost::FindByUnusedLibraryPath(
+    absl::string_view soname) const {
+  return inherits_ ? "" : FindInLibraryPath(soname);
+}
+
+std::string LoaderHost::FindInLibraryPath(absl::string_view soname) const {
   for (const std::string& folder : library_path_) {
     std::string path = FindIn(folder, soname);
     if (!path.empty()) return path;
@@ -43,7 +52,9 @@ std::string LoaderHost::FindByLibraryPath(absl::string_view soname) const {
 std::string LoaderHost::FindInCache(absl::string_view soname) const {
   for (const v1::Library* library : Named(soname)) {
     if (library->place() == v1::LIBRARY_PLACE_CACHE ||
-        library->place() == v1::LIBRARY_PLACE_UNSPECIFIED) {
+        library->place() == v1::LIBRARY_PLACE_UNSPECIFIED ||
+        // LD_LIBRARY_PATH names a folder that is searched anyway.
+        IsDefaultFolder(DirName(library->path()))) {
       return library->path();
     }
   }

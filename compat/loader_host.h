@@ -17,15 +17,20 @@ namespace twinpath::compat {
 
 class LoaderHost {
  public:
-  // Keeps references to all three.
+  // Keeps references to all three. `inherits`: processes have the host's
+  // LD_LIBRARY_PATH, as users' programs do and Twinpath's runs do not.
   LoaderHost(const v1::HostFacts& facts, const v1::Gpu& gpu,
-             const Tables& tables);
+             const Tables& tables, bool inherits);
 
   // The path of a library in a folder, by LD_LIBRARY_PATH, and by the cache of
   // ldconfig or the default folders. Empty: none that the facts list.
   std::string FindIn(const std::string& folder, absl::string_view soname) const;
   std::string FindByLibraryPath(absl::string_view soname) const;
   std::string FindInCache(absl::string_view soname) const;
+
+  // The path of a library that LD_LIBRARY_PATH leads to where processes do not
+  // have it, for messages.
+  std::string FindByUnusedLibraryPath(absl::string_view soname) const;
 
   // Whether the facts say what is in a folder.
   bool Knows(const std::string& folder) const;
@@ -45,6 +50,9 @@ class LoaderHost {
   absl::flat_hash_map<absl::string_view, std::vector<const v1::Library*>>
       by_name_;
   absl::flat_hash_set<std::string> folders_;
+  std::string FindInLibraryPath(absl::string_view soname) const;
+
+  const bool inherits_;
   std::vector<std::string> library_path_;
   absl::flat_hash_set<absl::string_view> complete_;
 };

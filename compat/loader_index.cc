@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "base/file.h"
 
 namespace twinpath::compat {
@@ -24,6 +28,37 @@ constexpr absl::string_view kDefaultFolders[] = {"/lib",
                                                  "/usr/lib/x86_64-linux-gnu",
                                                  "/lib/aarch64-linux-gnu",
                                                  "/usr/lib/aarch64-linux-gnu"};
+
+// PATH_MAX, and what of the readings of one search path is kept at most: 1,000
+// folders or more.
+constexpr size_t kMaxPath = 4096;
+constexpr size_t kMaxSearchPath = size_t{256} << 10;
+
+// What $LIB and $PLATFORM may stand for.
+constexpr absl::string_view kLibWords[] = {
+    "lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"};
+constexpr absl::string_view kPlatformWords[] = {"x86_64", "aarch64"};
+
+// Every reading of a search path's entry, $ORIGIN left in.
+std::vector<std::string> Expanded(absl::string_view entry) {
+  std::string text = absl::StrReplaceAll(entry, {{"${ORIGIN}", "$ORIGIN"},
+                                                 {"${LIB}", "$LIB"},
+                                                 {"${PLATFORM}", "$PLATFORM"}});
+  std::vector<std::string> result = {std::move(text)};
+  const auto expand = [&result](absl::string_view token, auto words) {
+    if (!absl::StrContains(result.front(), token)) return;
+    std::vector<std::string> all;
+    for (const std::string& one : result) {
+      for (const absl::string_view word : words) {
+        all.push_back(absl::StrReplaceAll(one, {{token, word}}));
+      }
+    }
+    result = std::move(all);
+  };
+  expand("$LIB", absl::MakeConstSpan(kLibWords));
+  expand("$PLATFORM", absl::MakeConstSpan(kPlatformWords));
+  return result;
+}
 
 }  // namespace
 
@@ -75,6 +110,41 @@ LoaderIndex::LoaderIndex(const v1::ArtifactReport& report) : report_(report) {
       by_name_[file.elf().soname()].push_back(index);
     }
   }
+  // Once all folders are known.
+  paths_.resize(places_.size());
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const v1::ElfFacts& elf = file(i).elf();
+    paths_[i].runpath = SearchPathOf(i, elf.runpath());
+    if (elf.runpath().empty()) paths_[i].rpath = SearchPathOf(i, elf.rpath());
+  }
+}
+
+SearchPath LoaderIndex::SearchPathOf(
+    size_t origin,
+    const google::protobuf::RepeatedPtrField<std::string>& entries) const {
+  SearchPath path;
+  absl::flat_hash_set<std::string> seen;
+  size_t bytes = 0;
+  for (const std::string& entry : entries) {
+    // The kernel opens no path as long as this.
+    if (entry.size() > kMaxPath) continue;
+    for (const std::string& reading : Expanded(entry)) {
+      bytes += reading.size() + sizeof(SearchPath::Folder);
+      if (bytes > kMaxSearchPath) {
+        path.unseen = true;
+        return path;
+      }
+      std::string folder = FolderOf(origin, reading);
+      if (folder.empty()) path.unseen = true;
+      if (folder.empty() || !seen.insert(folder).second) continue;
+      const bool of_host = IsOfHost(origin, folder);
+      if (!of_host) path.unseen |= !SeesAllOf(origin, folder);
+      if (of_host || folders_.contains(folder)) {
+        path.folders.push_back({std::move(folder), of_host});
+      }
+    }
+  }
+  return path;
 }
 
 LoaderIndex::FilePlace LoaderIndex::PlaceOf(const v1::FileReport& file,

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/repeated_field.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::compat {
@@ -38,6 +39,19 @@ std::string NormalisedPath(absl::string_view path);
 // Whether the loader looks into a folder of the host without any setting.
 bool IsDefaultFolder(absl::string_view folder);
 
+// Where an object searches the libraries it needs, in order, each folder once.
+struct SearchPath {
+  struct Folder {
+    std::string name;
+    // Of the host's file system; else of the artifact.
+    bool of_host = false;
+  };
+  std::vector<Folder> folders;
+  // One of them may hold files unseen: a link, a relative path, a folder whose
+  // files the report does not list.
+  bool unseen = false;
+};
+
 class LoaderIndex {
  public:
   // Keeps a reference to the report.
@@ -57,6 +71,18 @@ class LoaderIndex {
   // All copies of a name.
   const std::vector<size_t>& Copies(absl::string_view soname) const;
 
+  // DT_RPATH, which counts only beside no DT_RUNPATH, and DT_RUNPATH.
+  const SearchPath& rpath(size_t index) const { return paths_[index].rpath; }
+  const SearchPath& runpath(size_t index) const {
+    return paths_[index].runpath;
+  }
+
+  // Whether the loader looks into the folder of a file without being told.
+  bool InDefaultFolder(size_t index) const;
+
+  bool SameImage(size_t a, size_t b) const;
+
+ private:
   // Whether all files of a folder are in the report. A folder that holds no
   // library may be a link to another, and beside a loose file there may be
   // others that nobody asked about.
@@ -69,12 +95,10 @@ class LoaderIndex {
   // Whether a folder found by FolderOf is one of the host's file system.
   bool IsOfHost(size_t origin, const std::string& folder) const;
 
-  // Whether the loader looks into the folder of a file without being told.
-  bool InDefaultFolder(size_t index) const;
+  SearchPath SearchPathOf(
+      size_t origin,
+      const google::protobuf::RepeatedPtrField<std::string>& entries) const;
 
-  bool SameImage(size_t a, size_t b) const;
-
- private:
   struct FilePlace {
     LoaderWorld world = LoaderWorld::kPlain;
     // What tells this world's folders from those of others; `inner` is the
@@ -88,8 +112,14 @@ class LoaderIndex {
   static FilePlace PlaceOf(const v1::FileReport& file,
                            const v1::FileReport* carrier);
 
+  struct FilePaths {
+    SearchPath rpath;
+    SearchPath runpath;
+  };
+
   const v1::ArtifactReport& report_;
   std::vector<FilePlace> places_;
+  std::vector<FilePaths> paths_;
   absl::flat_hash_map<std::string, std::vector<size_t>> folders_;
   absl::flat_hash_map<std::string, std::vector<size_t>> by_name_;
 };

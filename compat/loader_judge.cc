@@ -22,13 +22,22 @@ namespace {
 // A link stub has some tens of kilobytes, the driver's libcuda 20 MB and more.
 constexpr uint64_t kMaxStubBytes = 1 << 20;
 
+// A list for a person; files that ask for thousands of names end it early.
+std::string Listed(const std::vector<std::string>& parts,
+                   absl::string_view separator) {
+  constexpr size_t kMost = 16;
+  if (parts.size() <= kMost) return absl::StrJoin(parts, separator);
+  return absl::StrCat(
+      absl::StrJoin(parts.begin(), parts.begin() + kMost, separator), separator,
+      parts.size() - kMost, " more");
+}
+
 // Puts together what one process finds on one host.
 class Judge {
  public:
   Judge(const LoaderIndex& index, const LoaderHost& host,
         const LoaderRoot& root, bool started,
-        std::map<size_t, LoaderFinding>& findings,
-        std::vector<v1::ResolvedLibrary>& libraries)
+        std::map<size_t, LoaderFinding>& findings, LoaderLibraries& libraries)
       : index_(index),
         host_(host),
         root_(root),
@@ -96,9 +105,9 @@ class Judge {
     for (const LoaderPlace& place : need.places) {
       if (place.runpath != runpath) continue;
       if (place.file) return InArtifact(*place.file, by);
-      std::string path = host_.FindIn(place.host_folder, need.soname);
+      std::string path = host_.FindIn(*place.host_folder, need.soname);
       if (!path.empty()) return OnHost(std::move(path), by);
-      unknown |= !host_.Knows(place.host_folder);
+      unknown |= !host_.Knows(*place.host_folder);
     }
     return std::nullopt;
   }
@@ -135,18 +144,13 @@ class Judge {
   }
 
   void Record(const LoaderNeed& need, const Found& found) {
-    for (const v1::ResolvedLibrary& other : libraries_) {
-      if (other.soname() == need.soname && other.source() == found.source &&
-          other.path() == found.path) {
-        return;
-      }
-    }
-    v1::ResolvedLibrary& library = libraries_.emplace_back();
+    v1::ResolvedLibrary library;
     library.set_soname(need.soname);
     library.set_needed_by(index_.file(need.by).name());
     library.set_source(found.source);
     library.set_path(found.path);
     library.set_found_by(found.by);
+    libraries_.Add(std::move(library));
   }
 
   // "libcudart.so.12 (needed by lib/libx.so; the host has libcudart.so.13)".
@@ -160,6 +164,13 @@ class Judge {
       parts.push_back(absl::StrCat(
           Printable(index_.file(*need.other_cpu).name()), " is for ",
           CpuName(index_.file(*need.other_cpu).elf().cpu_architecture())));
+    }
+    const std::string unused = host_.FindByUnusedLibraryPath(need.soname);
+    if (!unused.empty()) {
+      parts.push_back(
+          absl::StrCat("only LD_LIBRARY_PATH, which runs start "
+                       "without, leads to ",
+                       Printable(unused)));
     }
     const std::string others = host_.Others(need.soname);
     if (!others.empty()) {
@@ -182,18 +193,16 @@ class Judge {
     if (root_.program && !fatal.empty() && !Finding().blocker) {
       Finding().blocker =
           Blocker{v1::OUTCOME_FAILS,
-                  MakeReason("TP231", absl::StrCat(absl::StrJoin(fatal, ", "),
+                  MakeReason("TP231", absl::StrCat(Listed(fatal, ", "),
                                                    ": the loader stops with "
                                                    "exit code 127")),
                   ""};
     } else if (!fatal.empty()) {
-      Finding().remarks.push_back(
-          MakeReason("TP246", absl::StrJoin(fatal, ", ")));
+      Finding().remarks.push_back(MakeReason("TP246", Listed(fatal, ", ")));
     }
     // Libraries find each other by what the process has loaded.
     if (root_.program && !unlisted_.empty()) {
-      Finding().remarks.push_back(
-          MakeReason("TP248", absl::StrJoin(unlisted_, ", ")));
+      Finding().remarks.push_back(MakeReason("TP248", Listed(unlisted_, ", ")));
     }
   }
 
@@ -205,8 +214,7 @@ class Judge {
         parts.push_back(absl::StrCat(stem, ".so.", major, " (needed by ",
                                      Printable(index_.file(by).name()), ")"));
       }
-      Finding().remarks.push_back(
-          MakeReason("TP247", absl::StrJoin(parts, " and ")));
+      Finding().remarks.push_back(MakeReason("TP247", Listed(parts, " and ")));
     }
   }
 
@@ -231,6 +239,12 @@ class Judge {
         return;
       }
     }
+  }
+
+  // Runs what this is about.
+  std::string RunRoot() const {
+    return absl::StrCat("twinpath check ",
+                        Printable(index_.file(root_.file).name()));
   }
 
   void Bundled(const v1::FileReport& file) {
@@ -260,10 +274,22 @@ class Judge {
           host_.gpu, host_.tables);
       v1::Reason reason = decision.reason;
       reason.set_detail(absl::StrCat(name, ": ", reason.detail()));
-      if (decision.answer == CompatAnswer::kRefused) {
-        Finding().blocker = Blocker{v1::OUTCOME_FAILS, reason, ""};
-      } else {
-        Finding().remarks.push_back(std::move(reason));
+      switch (decision.answer) {
+        case CompatAnswer::kRefused:
+          Finding().blocker = Blocker{v1::OUTCOME_FAILS, std::move(reason), ""};
+          break;
+        case CompatAnswer::kUndecided:
+          Finding().blocker =
+              Blocker{v1::OUTCOME_UNKNOWN, std::move(reason), RunRoot()};
+          break;
+        case CompatAnswer::kWorks: {
+          Finding().remarks.push_back(std::move(reason));
+          v1::ForwardCompatLibrary& driver = Finding().driver.emplace();
+          driver.set_path(file.name());
+          if (dotted) driver.set_libcuda_version(std::string(version));
+          *driver.mutable_note() = file.elf().forward_compat();
+          break;
+        }
       }
       return;
     }
@@ -293,8 +319,7 @@ class Judge {
                                                  " is found before the host's "
                                                  "driver; its version is not "
                                                  "known")),
-                absl::StrCat("twinpath check ",
-                             Printable(index_.file(root_.file).name()))};
+                RunRoot()};
   }
 
   const LoaderIndex& index_;
@@ -302,7 +327,7 @@ class Judge {
   const LoaderRoot& root_;
   const bool started_;
   std::map<size_t, LoaderFinding>& findings_;
-  std::vector<v1::ResolvedLibrary>& libraries_;
+  LoaderLibraries& libraries_;
   std::vector<std::string> missing_;
   std::vector<std::string> unlisted_;
   std::map<std::string, std::map<uint32_t, size_t>> majors_;
@@ -310,10 +335,17 @@ class Judge {
 
 }  // namespace
 
+void LoaderLibraries::Add(v1::ResolvedLibrary library) {
+  const std::string key =
+      absl::StrCat(library.soname().size(), ":", library.soname(),
+                   static_cast<int>(library.source()), library.path());
+  if (seen_.insert(key).second) libraries_.push_back(std::move(library));
+}
+
 void JudgeLoading(const LoaderIndex& index, const LoaderHost& host,
                   const LoaderRoot& root, bool started,
                   std::map<size_t, LoaderFinding>& findings,
-                  std::vector<v1::ResolvedLibrary>& libraries) {
+                  LoaderLibraries& libraries) {
   Judge(index, host, root, started, findings, libraries).Run();
 }
 

@@ -1,52 +1,27 @@
 #include "compat/loader_walk.h"
 
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "compat/library_name.h"
 
 namespace twinpath::compat {
 namespace {
 
-// What $LIB and $PLATFORM may stand for.
-constexpr absl::string_view kLibWords[] = {
-    "lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"};
-constexpr absl::string_view kPlatformWords[] = {"x86_64", "aarch64"};
-
-// Every reading of a search path's entry, $ORIGIN left in.
-std::vector<std::string> Expanded(absl::string_view entry) {
-  std::string text = absl::StrReplaceAll(entry, {{"${ORIGIN}", "$ORIGIN"},
-                                                 {"${LIB}", "$LIB"},
-                                                 {"${PLATFORM}", "$PLATFORM"}});
-  std::vector<std::string> result = {std::move(text)};
-  const auto expand = [&result](absl::string_view token, auto words) {
-    if (!absl::StrContains(result.front(), token)) return;
-    std::vector<std::string> all;
-    for (const std::string& one : result) {
-      for (const absl::string_view word : words) {
-        all.push_back(absl::StrReplaceAll(one, {{token, word}}));
-      }
-    }
-    result = std::move(all);
-  };
-  expand("$LIB", absl::MakeConstSpan(kLibWords));
-  expand("$PLATFORM", absl::MakeConstSpan(kPlatformWords));
-  return result;
-}
-
 // What one process asks for.
 class Walker {
  public:
-  Walker(const LoaderIndex& index, size_t file) : index_(index) {
+  Walker(const LoaderIndex& index, size_t file, WalkBudget& budget)
+      : index_(index), all_(budget), own_(WalkBudget::kOneWalk) {
     root_.file = file;
     root_.program = IsProgram(index.file(file));
     cpu_ = index.file(file).elf().cpu_architecture();
     loaded_.insert(file);
-    chain_.push_back({file, std::nullopt});
+    Load(file, std::nullopt);
   }
 
   LoaderRoot Run() {
@@ -65,34 +40,66 @@ class Walker {
   }
 
  private:
+  using Folder = SearchPath::Folder;
+
   struct Loaded {
     size_t file = 0;
-    // Position in chain_ of what loaded it.
-    std::optional<size_t> loader;
+    // Folders of DT_RPATH, its own first, then those of what loaded it and of
+    // the program; each once.
+    std::vector<const Folder*> rpath;
+    bool unseen = false;
   };
+
+  bool Step() { return own_.Take() && all_.Take(); }
+
+  // `by`: position in chain_ of what loads it.
+  void Load(size_t file, std::optional<size_t> by) {
+    Loaded loaded;
+    loaded.file = file;
+    absl::flat_hash_set<absl::string_view> seen;
+    const auto add = [&](const Folder& folder) {
+      if (!Step()) {
+        loaded.unseen = true;
+      } else if (seen.insert(folder.name).second) {
+        loaded.rpath.push_back(&folder);
+      }
+    };
+    for (const Folder& folder : index_.rpath(file).folders) add(folder);
+    loaded.unseen |= index_.rpath(file).unseen;
+    // What loaded it has the program's at the end.
+    if (by) {
+      for (const Folder* folder : chain_[*by].rpath) add(*folder);
+      loaded.unseen |= chain_[*by].unseen;
+    }
+    chain_.push_back(std::move(loaded));
+  }
 
   void Ask(size_t at, absl::string_view soname) {
     if (!asked_.insert(std::string(soname)).second) return;
     LoaderNeed need;
     need.soname = std::string(soname);
     need.by = chain_[at].file;
-    const v1::ElfFacts& elf = index_.file(need.by).elf();
-    if (elf.runpath().empty()) {
-      bool program_seen = false;
-      for (std::optional<size_t> i = at; i; i = chain_[*i].loader) {
-        AddRpath(*i, need);
-        program_seen |= *i == 0;
+    // DT_RUNPATH switches off DT_RPATH, its own and that of its loaders.
+    const SearchPath& runpath = index_.runpath(need.by);
+    if (index_.file(need.by).elf().runpath().empty()) {
+      need.unseen_folder |= chain_[at].unseen;
+      for (const Folder* folder : chain_[at].rpath) {
+        if (!Look(*folder, /*runpath=*/false, need)) break;
       }
-      if (!program_seen) AddRpath(0, need);
     }
-    for (const std::string& entry : elf.runpath()) {
-      AddEntry(need.by, entry, /*runpath=*/true, need);
+    need.unseen_folder |= runpath.unseen;
+    for (const Folder& folder : runpath.folders) {
+      if (!Look(folder, /*runpath=*/true, need)) break;
     }
     std::optional<size_t> found;
     for (const LoaderPlace& place : need.places) {
       if (!found && place.file) found = place.file;
     }
     for (const size_t copy : index_.Copies(soname)) {
+      if (!Step()) {
+        need.unseen_folder = true;
+        break;
+      }
       if (copy == need.by || !index_.SameImage(copy, need.by)) continue;
       if (index_.file(copy).elf().cpu_architecture() != cpu_) {
         if (!need.other_cpu) need.other_cpu = copy;
@@ -103,47 +110,34 @@ class Walker {
       }
     }
     if (!found) found = need.in_default ? need.in_default : need.unlisted;
-    if (found && loaded_.insert(*found).second) {
-      chain_.push_back({*found, at});
-    }
+    if (found && loaded_.insert(*found).second) Load(*found, at);
     need.own_root = index_.world(need.by) == LoaderWorld::kImage;
     if (IsCudaLibrary(soname) || IsDriverLibrary(soname)) {
       root_.needs.push_back(std::move(need));
     }
   }
 
-  // DT_RPATH counts only beside no DT_RUNPATH.
-  void AddRpath(size_t at, LoaderNeed& need) {
-    const v1::ElfFacts& elf = index_.file(chain_[at].file).elf();
-    if (!elf.runpath().empty()) return;
-    for (const std::string& entry : elf.rpath()) {
-      AddEntry(chain_[at].file, entry, /*runpath=*/false, need);
+  // False: the budget is spent.
+  bool Look(const Folder& folder, bool runpath, LoaderNeed& need) {
+    if (!Step()) {
+      need.unseen_folder = true;
+      return false;
     }
-  }
-
-  void AddEntry(size_t origin, absl::string_view entry, bool runpath,
-                LoaderNeed& need) {
-    for (const std::string& one : Expanded(entry)) {
-      const std::string folder = index_.FolderOf(origin, one);
-      if (folder.empty()) {
-        need.unseen_folder = true;
-        continue;
-      }
-      LoaderPlace place;
-      place.runpath = runpath;
-      if (const auto file = index_.FindIn(folder, need.soname, cpu_)) {
-        place.file = file;
-      } else if (index_.IsOfHost(origin, folder)) {
-        place.host_folder = folder;
-      } else {
-        need.unseen_folder |= !index_.SeesAllOf(origin, folder);
-        continue;
-      }
-      need.places.push_back(std::move(place));
+    LoaderPlace place;
+    place.runpath = runpath;
+    if (folder.of_host) {
+      place.host_folder = &folder.name;
+    } else {
+      place.file = index_.FindIn(folder.name, need.soname, cpu_);
+      if (!place.file) return true;
     }
+    need.places.push_back(std::move(place));
+    return true;
   }
 
   const LoaderIndex& index_;
+  WalkBudget& all_;
+  WalkBudget own_;
   LoaderRoot root_;
   v1::CpuArchitecture cpu_;
   std::vector<Loaded> chain_;
@@ -153,8 +147,13 @@ class Walker {
 
 }  // namespace
 
-LoaderRoot WalkLoader(const LoaderIndex& index, size_t file) {
-  return Walker(index, file).Run();
+WalkBudget WalkBudget::ForAll(const LoaderIndex& index) {
+  return WalkBudget((size_t{1} << 20) + 4096 * index.size());
+}
+
+LoaderRoot WalkLoader(const LoaderIndex& index, size_t file,
+                      WalkBudget& budget) {
+  return Walker(index, file, budget).Run();
 }
 
 }  // namespace twinpath::compat

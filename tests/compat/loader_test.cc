@@ -24,6 +24,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 struct Elf {
   std::string name;
@@ -89,9 +90,10 @@ void AddLibraryPath(v1::HostFacts& facts, const std::string& path) {
 }
 
 LoaderAnswer Ask(const v1::ArtifactReport& report, const v1::HostFacts& facts,
-                 std::optional<size_t> started = std::nullopt) {
+                 std::optional<size_t> started = std::nullopt,
+                 bool inherits = true) {
   return LoaderModel(report).Resolve(facts, facts.gpus(0), TestTables(),
-                                     started);
+                                     started, inherits);
 }
 
 // "libcudart.so.13 < app: RPATH lib/libcudart.so.13".
@@ -236,6 +238,38 @@ TEST(Loader, LibraryPathComesBetweenRpathAndRunpath) {
   EXPECT_THAT(
       Libraries(Ask(new_tags, Host({"/usr/lib/libcudart.so.13"}))),
       ElementsAre("libcudart.so.13 < bin/app: RUNPATH lib/libcudart.so.13"));
+}
+
+// Runs start without LD_LIBRARY_PATH: what only it leads to is missing then,
+// and what RUNPATH leads to is taken.
+TEST(Loader, RunsHaveNoLibraryPath) {
+  v1::HostFacts facts = Host({});
+  AddLibraryPath(facts, "/opt/cuda/lib64/libcudart.so.13");
+  const auto app = Artifact(
+      {{.name = "app", .needed = {"libcudart.so.13"}, .program = true}});
+  EXPECT_THAT(Findings(app, Ask(app, facts)), IsEmpty());
+  const auto run = Ask(app, facts, std::nullopt, /*inherits=*/false);
+  EXPECT_THAT(Libraries(run), ElementsAre("libcudart.so.13 < app: nowhere"));
+  EXPECT_THAT(Findings(app, run),
+              ElementsAre("app fails 0 TP231 libcudart.so.13 (only "
+                          "LD_LIBRARY_PATH, which runs start without, leads to "
+                          "/opt/cuda/lib64/libcudart.so.13): the loader stops "
+                          "with exit code 127"));
+  const auto bundled =
+      Artifact({{.name = "bin/app",
+                 .needed = {"libcudart.so.13"},
+                 .runpath = "$ORIGIN/../lib",
+                 .program = true},
+                {.name = "lib/libcudart.so.13", .soname = "libcudart.so.13"}});
+  const auto own = Ask(bundled, facts, std::nullopt, /*inherits=*/false);
+  EXPECT_THAT(
+      Libraries(own),
+      ElementsAre("libcudart.so.13 < bin/app: RUNPATH lib/libcudart.so.13"));
+  EXPECT_THAT(Findings(bundled, own), IsEmpty());
+  // A folder that is searched anyway stays one.
+  v1::HostFacts usual = Host({});
+  AddLibraryPath(usual, "/usr/lib/x86_64-linux-gnu/libcudart.so.13");
+  EXPECT_THAT(Findings(app, Ask(app, usual, std::nullopt, false)), IsEmpty());
 }
 
 TEST(Loader, RpathIsInheritedAndRunpathIsNot) {
@@ -396,7 +430,23 @@ TEST(Loader, BundledForwardCompatDriverIsDecidedByItsNote) {
               HasSubstr("app fails 803 TP121"));
   EXPECT_THAT(on("8.6 R535", "NVIDIA GeForce RTX 3060"),
               HasSubstr("app fails 804 TP121"));
-  EXPECT_THAT(on("12.1 R580", "NVIDIA GB10"), HasSubstr("app TP124"));
+  // Whether it works decides everything, so the whole is unknown.
+  EXPECT_THAT(on("12.1 R580", "NVIDIA GB10"), HasSubstr("app unknown 0 TP124"));
+  v1::HostFacts facts = Host({}, "12.1 R580");
+  facts.mutable_gpus(0)->set_name("NVIDIA GB10");
+  const LoaderAnswer undecided = Ask(report, facts);
+  ASSERT_THAT(undecided.findings, SizeIs(1));
+  EXPECT_EQ(undecided.findings[0].blocker->settled_by, "twinpath check app");
+  EXPECT_FALSE(undecided.findings[0].driver.has_value());
+  // One that works sets the CUDA version of the process.
+  facts = Host({}, "9.0 R535");
+  facts.mutable_gpus(0)->set_name("NVIDIA H100 80GB HBM3");
+  const LoaderAnswer works = Ask(report, facts);
+  ASSERT_THAT(works.findings, SizeIs(1));
+  ASSERT_TRUE(works.findings[0].driver.has_value());
+  EXPECT_EQ(works.findings[0].driver->path(), "compat/libcuda.so.590.44.01");
+  EXPECT_EQ(works.findings[0].driver->libcuda_version(), "590.44.01");
+  EXPECT_EQ(works.findings[0].driver->note().cuda_version().minor(), 1u);
 }
 
 // Wheels are unpacked into one folder, each with paths of its own.
@@ -470,6 +520,54 @@ TEST(Loader, CyclesAndHostileNamesEnd) {
   const LoaderModel model(report);
   EXPECT_THAT(model.Closure(0), ElementsAre(0, 1));
   EXPECT_THAT(Findings(report, Ask(report, Host({}))), IsEmpty());
+}
+
+// A file that needs thousands of libraries, each searched in thousands of
+// folders, must not hold up the process that judges it: the walk ends, and what
+// it did not see is nobody's fault.
+TEST(Loader, HostileSearchPathsAreCutShort) {
+  std::vector<Elf> files;
+  std::string rpath;
+  for (int i = 0; i < 1300; ++i) absl::StrAppend(&rpath, "/$LIB/", i, ":");
+  std::vector<std::string> needed;
+  for (int i = 1; i <= 4000; ++i) {
+    needed.push_back(absl::StrCat("libcudart.so.", i));
+  }
+  for (int i = 0; i < 40; ++i) {
+    std::vector<std::string> own = needed;
+    own.insert(own.begin(), absl::StrCat("x", i + 1, ".so"));
+    files.push_back({.name = absl::StrCat("x", i, ".so"),
+                     .needed = std::move(own),
+                     .rpath = rpath,
+                     .program = i % 2 == 0});
+  }
+  const auto report = Artifact(files);
+  const LoaderModel model(report);
+  v1::HostFacts facts = Host({});
+  const LoaderAnswer answer = model.Resolve(facts, facts.gpus(0), TestTables());
+  for (const LoaderFinding& finding : answer.findings) {
+    EXPECT_FALSE(finding.blocker.has_value());
+    for (const v1::Reason& remark : finding.remarks) {
+      EXPECT_EQ(remark.code(), "TP247");
+      EXPECT_LT(remark.detail().size(), 4096u);
+    }
+  }
+}
+
+// The same folder by many names is looked into once, however often it is said.
+TEST(Loader, AFolderSaidOftenIsSearchedOnce) {
+  std::string rpath = "$ORIGIN/cuda";
+  for (int i = 0; i < 2000; ++i) absl::StrAppend(&rpath, ":$ORIGIN/./cuda/");
+  const auto report =
+      Artifact({{.name = "app",
+                 .needed = {"libcudart.so.12", "libcudart.so.13"},
+                 .rpath = rpath,
+                 .program = true},
+                {.name = "cuda/libcudart.so.13", .soname = "libcudart.so.13"}});
+  const auto answer = Ask(report, Host({}));
+  EXPECT_THAT(Libraries(answer),
+              ElementsAre("libcudart.so.12 < app: nowhere",
+                          "libcudart.so.13 < app: RPATH cuda/libcudart.so.13"));
 }
 
 }  // namespace
