@@ -1,6 +1,8 @@
 #include "compat/assume.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,25 +60,104 @@ absl::StatusOr<const DriverRow*> ParseDriver(absl::string_view key,
   return row;
 }
 
+std::vector<std::string> WordsOf(absl::string_view name) {
+  return absl::StrSplit(absl::AsciiStrToLower(name), absl::ByAnyChar(" /,()"),
+                        absl::SkipEmpty());
+}
+
+// Splits "a4500" into "a" and "4500"; nullopt where the rest is no number.
+std::optional<std::pair<absl::string_view, uint32_t>> Model(
+    absl::string_view word) {
+  size_t digits = 0;
+  while (digits < word.size() &&
+         absl::ascii_isalpha(static_cast<unsigned char>(word[digits]))) {
+    ++digits;
+  }
+  uint32_t number = 0;
+  if (word.size() - digits > 5 ||
+      !absl::SimpleAtoi(word.substr(digits), &number)) {
+    return std::nullopt;
+  }
+  return std::make_pair(word.substr(0, digits), number);
+}
+
+// Whether a word of a product of the tables stands for a word of a name:
+// itself, "40xx" for 4090, "5050..5090" for 5070, "a2000..a6000" for a4500.
+bool StandsFor(absl::string_view product, absl::string_view word) {
+  if (product == word) return true;
+  const auto model = Model(word);
+  if (!model) return false;
+  absl::string_view head = product;
+  if (absl::ConsumeSuffix(&head, "xx")) {
+    return !head.empty() && word.size() == product.size() &&
+           absl::StartsWith(word, head);
+  }
+  const std::pair<absl::string_view, absl::string_view> ends =
+      absl::StrSplit(product, absl::MaxSplits("..", 1));
+  const auto low = Model(ends.first);
+  const auto high = Model(ends.second);
+  if (!low || !high || low->first != model->first) return false;
+  // Models of 2000..6000 go by hundreds, of 5050..5090 by tens.
+  const uint32_t step =
+      low->second % 100 == 0 && high->second % 100 == 0 ? 100 : 10;
+  return model->second >= low->second && model->second <= high->second &&
+         model->second % step == 0;
+}
+
+// Whether the words of a name stand in a product's in their order; `exact`: the
+// product has no others.
+bool IsProduct(const std::vector<std::string>& product,
+               const std::vector<std::string>& name, bool* exact) {
+  size_t next = 0;
+  for (const std::string& word : product) {
+    if (next < name.size() && StandsFor(word, name[next])) ++next;
+  }
+  *exact = product.size() == name.size();
+  return next == name.size();
+}
+
 absl::StatusOr<const GpuRow*> ParseGpu(absl::string_view value,
                                        const Tables& tables) {
+  // What was renamed is known by its present number.
+  const auto present = [&tables](const GpuRow* row) {
+    const GpuRow* renamed =
+        row->renamed_to == 0 ? nullptr : tables.FindGpu(row->renamed_to);
+    return renamed == nullptr ? row : renamed;
+  };
   if (const auto target = ParseTarget(value); target.ok()) {
     const GpuRow* row = tables.FindGpu(target->number());
-    if (row != nullptr) return row;
+    if (row != nullptr) return present(row);
   }
-  const std::string wanted = absl::AsciiStrToLower(value);
+  std::vector<std::string> wanted = WordsOf(value);
+  if (!wanted.empty() && wanted.front() == "nvidia") {
+    wanted.erase(wanted.begin());
+  }
   std::vector<std::string> known;
+  std::map<uint32_t, std::pair<const GpuRow*, std::string>> exact;
+  std::map<uint32_t, std::pair<const GpuRow*, std::string>> found;
   for (const GpuRow& row : tables.gpus()) {
-    if (row.products.empty()) continue;
+    if (row.products.empty() || wanted.empty()) continue;
     known.push_back(CapabilityName(row.number));
     for (const std::string& product : row.products) {
-      for (const absl::string_view word :
-           absl::StrSplit(product, absl::ByAnyChar(" /,()"))) {
-        if (!wanted.empty() && absl::AsciiStrToLower(word) == wanted) {
-          return &row;
-        }
-      }
+      bool is_exact = false;
+      if (!IsProduct(WordsOf(product), wanted, &is_exact)) continue;
+      const GpuRow* now = present(&row);
+      found.try_emplace(now->number, now, product);
+      if (is_exact) exact.try_emplace(now->number, now, product);
     }
+  }
+  if (exact.size() == 1) found = exact;
+  if (found.size() == 1) return found.begin()->second.first;
+  if (found.size() > 1) {
+    std::vector<std::string> texts;
+    for (const auto& [number, hit] : found) {
+      texts.push_back(
+          absl::StrCat(CapabilityName(number), " (", hit.second, ")"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gpu=", Printable(value), " may be ", absl::StrJoin(texts, ", "),
+        "; state the compute capability, such as gpu=",
+        CapabilityName(found.rbegin()->first)));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "gpu=", Printable(value), ": the tables do not know this GPU; they know ",
@@ -122,6 +203,22 @@ void SetGpu(const GpuRow& row, v1::HostFacts* facts) {
     gpu.set_mig_mode(v1::MIG_MODE_DISABLED);
   }
   facts->mutable_gpus()->Swap(&gpus);
+}
+
+// Jetsons are hosts of their own kind, with an Arm CPU and a driver that has a
+// CUDA version and no branch.
+void SetPlatform(const GpuRow& row, v1::HostFacts* facts) {
+  const bool was_tegra = facts->platform() == v1::PLATFORM_TEGRA;
+  if (row.tegra() == was_tegra) return;
+  facts->set_platform(row.tegra() ? v1::PLATFORM_TEGRA : v1::PLATFORM_STANDARD);
+  if (!row.tegra()) return;
+  facts->set_cpu_architecture(v1::CPU_ARCHITECTURE_AARCH64);
+  v1::Driver& driver = *facts->mutable_driver();
+  driver.clear_kernel_module_version();
+  driver.clear_libcuda_version();
+  driver.clear_branch();
+  driver.clear_ptx_isa_ceiling();
+  driver.clear_ptx_isa_probe();
 }
 
 v1::HostFacts Bare(v1::CpuArchitecture cpu, v1::Platform platform) {
@@ -171,6 +268,14 @@ absl::StatusOr<Assumption> ParseAssumption(
     return absl::InvalidArgumentError(
         "driver= and cuda= both name a driver; state one of them");
   }
+  if (out.gpu != nullptr && out.gpu->tegra() &&
+      (out.driver != nullptr || out.libcuda != nullptr)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "gpu=", CapabilityName(out.gpu->number),
+        " is a Jetson's, whose driver comes with JetPack: state cuda= in place "
+        "of ",
+        out.driver != nullptr ? "driver=" : "libcuda="));
+  }
   if (out.cuda) out.driver = tables.FindDriverByCuda(*out.cuda);
   return out;
 }
@@ -182,6 +287,10 @@ bool Applies(const v1::HostFacts& facts, const Assumption& assumption) {
 }
 
 v1::HostFacts Assume(v1::HostFacts facts, const Assumption& assumption) {
+  if (assumption.gpu != nullptr) {
+    SetPlatform(*assumption.gpu, &facts);
+    SetGpu(*assumption.gpu, &facts);
+  }
   const bool tegra = facts.platform() == v1::PLATFORM_TEGRA;
   v1::Driver& driver = *facts.mutable_driver();
   if (tegra && assumption.cuda) {
@@ -201,12 +310,19 @@ v1::HostFacts Assume(v1::HostFacts facts, const Assumption& assumption) {
     driver.set_libcuda_version(assumption.libcuda_version.empty()
                                    ? absl::StrCat(row.branch)
                                    : assumption.libcuda_version);
-    SetVersion(row.cuda, driver.mutable_cuda_version());
+    driver.clear_libcuda_path();
+    // A package of that branch in front of the module there is; which drivers
+    // its note would list is not known. The model decides whether it works, so
+    // what was measured with another libcuda goes.
+    driver.mutable_forward_compat()->Clear();
+    SetVersion(row.cuda,
+               driver.mutable_forward_compat()->mutable_cuda_version());
+    driver.clear_cuda_version();
+    facts.set_simulated(true);
     driver.clear_ptx_isa_ceiling();
     driver.clear_ptx_isa_probe();
     driver.clear_libcuda_digest();
   }
-  if (assumption.gpu != nullptr) SetGpu(*assumption.gpu, &facts);
   return facts;
 }
 

@@ -32,14 +32,16 @@ struct Assumption {
 };
 
 // Reads words "driver=R595", "driver=595.45.04", "cuda=13.2", "libcuda=R595",
-// "gpu=12.1" (or sm_121, or the start of a product's name, "H200"). What the
-// tables do not know is INVALID_ARGUMENT with what they know. Pointers are into
-// `tables`.
+// "gpu=12.1" (or sm_121, or words of a product's name, "H200", "RTX 5090").
+// What the tables do not know, or a name of several GPUs, is INVALID_ARGUMENT
+// with what they know. Pointers are into `tables`.
 absl::StatusOr<Assumption> ParseAssumption(
     const std::vector<std::string>& words, const Tables& tables);
 
 // The host under the assumption. A Jetson takes no driver branch: its driver
-// comes with JetPack, and only cuda= changes it.
+// comes with JetPack, and only cuda= changes it. With gpu= the platform is the
+// one that the GPU is built into. libcuda= is a forward-compatibility package
+// without a list of drivers; DecideForwardCompat says whether it works.
 v1::HostFacts Assume(v1::HostFacts facts, const Assumption& assumption);
 
 // Whether the assumption says anything about this host.
