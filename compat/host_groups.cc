@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "compat/environment.h"
 #include "compat/floor.h"
+#include "compat/forward_compat.h"
 #include "compat/image_rules.h"
 #include "compat/reason.h"
 #include "compat/target.h"
@@ -19,13 +22,29 @@ namespace {
 // Names and UUIDs kept for a group.
 constexpr int kMaxNames = 100;
 
-std::string GpuKey(const v1::Gpu& gpu) {
+// What CUDA_VISIBLE_DEVICES leaves of a GPU: it matches UUIDs, which keys do
+// not hold. Empty where no program inherits it.
+std::string VisibleKey(const v1::HostFacts& facts, const v1::Gpu& gpu,
+                       const Tables& tables) {
+  const bool is_set = std::any_of(
+      facts.leaks().begin(), facts.leaks().end(), [](const auto& leak) {
+        return leak.variable() == "CUDA_VISIBLE_DEVICES" && IsInherited(leak);
+      });
+  if (!is_set) return "";
+  const Inherited inherited = InheritedBy(facts, gpu, tables);
+  if (inherited.no_devices != nullptr) return "none";
+  return inherited.devices ? "said" : "shown";
+}
+
+std::string GpuKey(const v1::HostFacts& facts, const v1::Gpu& gpu,
+                   const Tables& tables) {
   v1::Gpu key = gpu;
   key.clear_uuid();
   key.clear_pci_address();
   key.clear_compute_processes();
   key.set_parent_uuid(gpu.parent_uuid().empty() ? "" : "parent");
-  return key.SerializeAsString();
+  return absl::StrCat(VisibleKey(facts, gpu, tables), ":",
+                      key.SerializeAsString());
 }
 
 int IndexOf(const v1::HostFacts& facts, const v1::Gpu* gpu) {
@@ -56,7 +75,7 @@ class Grouper {
         tables_(tables) {}
 
   void Add(const v1::HostFacts& facts) {
-    const std::string key = ClassKey(facts);
+    const std::string key = ClassKey(facts, tables_);
     const auto [at, is_new] = class_of_.emplace(key, classes_.size());
     if (is_new) {
       classes_.push_back(HostClass{&facts, {}});
@@ -93,13 +112,16 @@ class Grouper {
   }
 
   // A real driver drives the GPU it was found with; an assumed one may be older
-  // than the GPU.
-  bool TooOld(const v1::HostFacts& facts, const v1::Gpu& gpu) const {
+  // than the GPU. The kernel module's version counts: a forward-compatibility
+  // libcuda adds no GPU that the module does not know (CUDA Compatibility
+  // guide). The version, where it is too old.
+  std::optional<TwoPart> TooOld(const v1::HostFacts& facts,
+                                const v1::Gpu& gpu) const {
     const GpuRow* row =
         tables_.FindGpu(CapabilityNumber(gpu.compute_capability()));
-    return row != nullptr && row->toolkit_first &&
-           facts.driver().has_cuda_version() &&
-           TwoPart::From(facts.driver().cuda_version()) < *row->toolkit_first;
+    if (row == nullptr || !row->toolkit_first) return std::nullopt;
+    const std::optional<TwoPart> own = OwnCudaVersion(facts.driver(), tables_);
+    return own && *own < *row->toolkit_first ? own : std::nullopt;
   }
 
   std::vector<v1::PathPrediction> AskAfter(const v1::HostFacts& facts,
@@ -109,7 +131,9 @@ class Grouper {
     const std::vector<const v1::Gpu*> gpus = rules_.gpus(assumed);
     if (gpus.empty()) return {};
     const v1::Gpu& gpu = *gpus[std::min(position, gpus.size() - 1)];
-    if (Applies(facts, *assumption_) && TooOld(assumed, gpu)) {
+    const std::optional<TwoPart> too_old =
+        Applies(facts, *assumption_) ? TooOld(assumed, gpu) : std::nullopt;
+    if (too_old) {
       std::vector<v1::PathPrediction> paths;
       for (const v1::Path path : internal::kPaths) {
         v1::PathPrediction& made = paths.emplace_back();
@@ -119,11 +143,9 @@ class Grouper {
             tables_.FindGpu(CapabilityNumber(gpu.compute_capability()));
         *made.add_reasons() = MakeReason(
             "TP251",
-            absl::StrCat(
-                "CUDA ",
-                TwoPart::From(assumed.driver().cuda_version()).ToString(),
-                " does not know ", CapabilityName(row->number),
-                ", which came with ", row->toolkit_first->ToString()),
+            absl::StrCat("CUDA ", too_old->ToString(), " does not know ",
+                         CapabilityName(row->number), ", which came with ",
+                         row->toolkit_first->ToString()),
             "", 100);
       }
       return paths;
@@ -148,7 +170,7 @@ class Grouper {
     std::vector<std::string> kinds;
     std::vector<GroupedGpus> made;
     for (size_t i = 0; i < gpus.size(); ++i) {
-      const std::string kind = GpuKey(*gpus[i]);
+      const std::string kind = GpuKey(facts, *gpus[i], tables_);
       if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
       kinds.push_back(kind);
       Asked asked = AskFor(facts, *gpus[i]);
@@ -197,7 +219,7 @@ class Grouper {
     std::vector<size_t>& groups = out_.groups_of_host.emplace_back();
     std::map<size_t, std::vector<const v1::Gpu*>> gpus;
     for (const v1::Gpu* gpu : rules_.gpus(facts)) {
-      const std::string kind = GpuKey(*gpu);
+      const std::string kind = GpuKey(facts, *gpu, tables_);
       for (const Answer& answer : host.answers) {
         if (answer.kind == kind) gpus[answer.group].push_back(gpu);
       }
@@ -238,7 +260,11 @@ std::string HostName(const v1::HostFacts& facts) {
   return facts.profile().empty() ? facts.host_name() : facts.profile();
 }
 
-std::string ClassKey(v1::HostFacts facts) {
+std::string ClassKey(v1::HostFacts facts, const Tables& tables) {
+  std::string visible;
+  for (const v1::Gpu& gpu : facts.gpus()) {
+    absl::StrAppend(&visible, VisibleKey(facts, gpu, tables), ",");
+  }
   facts.clear_host_name();
   facts.clear_machine_id();
   facts.clear_boot_id();
@@ -259,7 +285,7 @@ std::string ClassKey(v1::HostFacts facts) {
                                                 : absl::StrCat(parent->second));
     }
   }
-  return facts.SerializeAsString();
+  return absl::StrCat(visible, ":", facts.SerializeAsString());
 }
 
 FleetPrediction PredictFleet(const Predictor& predictor,

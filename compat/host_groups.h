@@ -58,8 +58,10 @@ FleetPrediction PredictFleet(const Predictor& predictor,
                              const Tables& tables);
 
 // Facts without what tells equal hosts apart: names, identities, times, UUIDs,
-// PCI addresses, what is running.
-std::string ClassKey(v1::HostFacts facts);
+// PCI addresses, what is running. UUIDs count where programs inherit a
+// CUDA_VISIBLE_DEVICES: two hosts with one copied value are two classes if it
+// names a GPU of one of them.
+std::string ClassKey(v1::HostFacts facts, const Tables& tables);
 
 // The name of a host for people.
 std::string HostName(const v1::HostFacts& facts);

@@ -125,11 +125,81 @@ TEST(PredictFleet, AnAssumedDriverOlderThanTheGpuDoesNotDriveIt) {
   EXPECT_EQ(fleet.groups[0].after[2].reasons(0).code(), "TP251");
 }
 
+// GB10 came with CUDA 12.9, B200 with 12.8. A package over the kernel module
+// "does not add GPUs" (CUDA Compatibility guide).
+TEST(PredictFleet, AForwardCompatPackageAddsNoGpu) {
+  const Assumption package =
+      ParseAssumption({"driver=R535", "libcuda=R595"}, TestTables()).value();
+  v1::HostFacts b200 = Named("b200", "10.0 R580");
+  b200.mutable_gpus(0)->set_name("NVIDIA B200");
+  v1::HostFacts h100 = Named("h100", "9.0 R580");
+  h100.mutable_gpus(0)->set_name("NVIDIA H100 80GB HBM3");
+  const FleetPrediction fleet = Of({"sm_100 sm_90"}, {b200, h100}, &package);
+  ASSERT_EQ(fleet.groups.size(), 2u);
+  EXPECT_EQ(Answer(fleet.groups[0].after[2]), "fails 100");
+  EXPECT_EQ(fleet.groups[0].after[2].reasons(0).code(), "TP251");
+  EXPECT_THAT(fleet.groups[0].after[2].reasons(0).detail(),
+              ::testing::HasSubstr("CUDA 12.2 "));
+  EXPECT_EQ(Answer(fleet.groups[1].after[2]), "native");
+  const Assumption other_gpu =
+      ParseAssumption({"gpu=12.1", "driver=R535", "libcuda=R595"}, TestTables())
+          .value();
+  EXPECT_EQ(Answer(Of({"sm_121"}, {b200}, &other_gpu).groups[0].after[2]),
+            "fails 100");
+}
+
+v1::HostFacts Showing(v1::HostFacts facts, const std::string& devices) {
+  v1::EnvironmentLeak& leak = *facts.add_leaks();
+  leak.set_variable("CUDA_VISIBLE_DEVICES");
+  leak.set_value(devices);
+  leak.set_origin("/etc/environment");
+  return facts;
+}
+
+// A file with one host's UUID copied to another: the list is cut at an entry
+// that names no device (Programming Guide), and without one a program gets 100
+// (measured, docs/gpu-runs.md).
+TEST(PredictFleet, ACopiedListOfUuidsServesOneHost) {
+  const FleetPrediction fleet =
+      Of({"sm_90"}, {Showing(Named("first", "9.0 R580"), "GPU-first"),
+                     Showing(Named("second", "9.0 R580"), "GPU-first"),
+                     Showing(Named("third", "9.0 R580"), "GPU-first")});
+  ASSERT_EQ(fleet.groups.size(), 2u);
+  EXPECT_THAT(fleet.groups[0].group.host_names(), ElementsAre("first"));
+  EXPECT_EQ(Answer(fleet.groups[0].group.paths(2)), "native");
+  EXPECT_THAT(fleet.groups[1].group.host_names(),
+              ElementsAre("second", "third"));
+  EXPECT_EQ(Answer(fleet.groups[1].group.paths(2)), "fails 100");
+  EXPECT_EQ(fleet.asked, 2u);
+}
+
+TEST(PredictFleet, AHiddenGpuIsNoneOfThoseShown) {
+  v1::HostFacts facts = WithGpu(Named("two", "9.0 R580"), 9, 0);
+  facts.mutable_gpus(1)->set_name(facts.gpus(0).name());
+  EXPECT_EQ(Of({"sm_90"}, {facts}).groups.size(), 1u);
+  const FleetPrediction fleet = Of({"sm_90"}, {Showing(facts, "1")});
+  ASSERT_EQ(fleet.groups.size(), 2u);
+  EXPECT_TRUE(HasReason(fleet.groups[0].group.paths(2), "TP123"));
+  EXPECT_FALSE(HasReason(fleet.groups[1].group.paths(2), "TP123"));
+}
+
 TEST(ClassKey, OnlyIdentityIsLeftOut) {
-  EXPECT_EQ(ClassKey(Named("a", "9.0 R580")), ClassKey(Named("b", "9.0 R580")));
-  EXPECT_NE(ClassKey(Named("a", "9.0 R580")), ClassKey(Named("a", "9.0 R575")));
-  EXPECT_NE(ClassKey(Named("a", "9.0 R580")),
-            ClassKey(Named("a", "9.0 R580 no-jit-library")));
+  const auto key = [](const v1::HostFacts& facts) {
+    return ClassKey(facts, TestTables());
+  };
+  EXPECT_EQ(key(Named("a", "9.0 R580")), key(Named("b", "9.0 R580")));
+  EXPECT_NE(key(Named("a", "9.0 R580")), key(Named("a", "9.0 R575")));
+  EXPECT_NE(key(Named("a", "9.0 R580")),
+            key(Named("a", "9.0 R580 no-jit-library")));
+}
+
+TEST(ClassKey, AUuidCountsWhereAVariableNamesIt) {
+  const auto key = [](const std::string& name, const std::string& devices) {
+    return ClassKey(Showing(Named(name, "9.0 R580"), devices), TestTables());
+  };
+  EXPECT_NE(key("first", "GPU-first"), key("second", "GPU-first"));
+  EXPECT_EQ(key("second", "GPU-first"), key("third", "GPU-first"));
+  EXPECT_EQ(key("first", "0"), key("second", "0"));
 }
 
 }  // namespace
