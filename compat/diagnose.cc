@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/text.h"
 #include "compat/cuda_error.h"
 #include "compat/reason.h"
@@ -210,6 +212,14 @@ class Diagnosis {
     return nullptr;
   }
 
+  // Whether the same program says that its GPU is in use.
+  bool SaysGpuIsUsed(absl::string_view tool) const {
+    return std::any_of(signs_.begin(), signs_.end(), [tool](const Sign& sign) {
+      return sign.kind == Sign::Kind::kMessage &&
+             sign.effect == MessageEffect::kGpu && sign.message->tool == tool;
+    });
+  }
+
   // Where the driver log has no error, the output's count.
   void AddOutputErrors() {
     for (const Sign& sign : signs_) {
@@ -296,6 +306,21 @@ class Diagnosis {
     return row != nullptr && row->vendor;
   }
 
+  // "--match '^name$'" for a command to paste; empty where the name, which a
+  // program wrote, has more than a symbol's characters.
+  static std::string MatchOption(absl::string_view kernel) {
+    const bool symbol =
+        !kernel.empty() &&
+        std::all_of(kernel.begin(), kernel.end(), [](char c) {
+          return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                 c == '_' || c == '$' || c == '.';
+        });
+    if (!symbol) return "";
+    return absl::StrCat(
+        "--match '^", absl::StrReplaceAll(kernel, {{"$", "\\$"}, {".", "\\."}}),
+        "$'");
+  }
+
   // What to look at first, in the order an engineer would: for a failed native
   // run the targets and the final link, for a failed PTX run the PTX and the
   // driver's ceiling, else the error itself.
@@ -304,10 +329,9 @@ class Diagnosis {
     const bool no_image = code == 209 || code == 98 || code == 300;
     const std::string predicted = FromPrediction(seen);
     if (!predicted.empty()) return predicted;
-    const std::string which = seen.kernel.empty()
-                                  ? "twinpath inspect FILE"
-                                  : absl::StrCat("twinpath inspect --match '^",
-                                                 seen.kernel, "$' FILE");
+    const std::string match = MatchOption(seen.kernel);
+    const std::string which = absl::StrCat("twinpath inspect ", match,
+                                           match.empty() ? "" : " ", "FILE");
     if (observation_.path() == v1::PATH_NATIVE && (no_image || code == 223)) {
       return absl::StrCat(
           "look at the native targets of the final file first: ", which,
@@ -356,6 +380,7 @@ class Diagnosis {
         const absl::string_view word =
             prediction.outcome() == v1::OUTCOME_NATIVE ? "machine code"
                                                        : "usable PTX";
+        const std::string match = MatchOption(seen.kernel);
         if (IsVendorKernel(seen.kernel)) {
           return absl::StrCat(
               "the artifact's own files have ", word,
@@ -368,9 +393,10 @@ class Diagnosis {
             "was asked for: ",
             seen.kernel.empty()
                 ? "run again with CUDA_LOG_FILE to learn the kernel"
-                : absl::StrCat("find who owns the kernel: twinpath inspect "
-                               "--match '^",
-                               seen.kernel, "$' FILES"),
+            : match.empty()
+                ? "find who owns the kernel: twinpath inspect --kernels FILES"
+                : absl::StrCat("find who owns the kernel: twinpath inspect ",
+                               match, " FILES"),
             "; then code made at run time, JIT switches in the environment, "
             "and a library found outside the artifact");
       }
@@ -395,7 +421,7 @@ class Diagnosis {
 
   void Cpu() {
     const Sign* sign = FirstMessage(MessageEffect::kCpu);
-    if (sign == nullptr) return;
+    if (sign == nullptr || SaysGpuIsUsed(sign->message->tool)) return;
     Add("TP320", Shown(sign->line), sign->message->action);
   }
 

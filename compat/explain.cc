@@ -114,6 +114,11 @@ Explanation OfMessage(const MessageRow& message, MessageEffect effect) {
         "Harmless here: the list holds code that runs on this GPU. ",
         message.meaning);
     explanation.reason_code = "";
+  } else if (effect != message.effect && effect == MessageEffect::kHint) {
+    explanation.meaning =
+        "The list holds code of this GPU's major version, and NVIDIA promises "
+        "nothing across the border to Tegra parts: it may run.";
+    explanation.reason_code = "TP210";
   }
   return explanation;
 }
@@ -207,6 +212,7 @@ int RankOf(const Sign& sign) {
           return kGate;
         case MessageEffect::kCpu:
           return kCpu;
+        case MessageEffect::kGpu:
         case MessageEffect::kHint:
           return kHint;
         case MessageEffect::kHarmless:

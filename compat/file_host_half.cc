@@ -5,8 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "base/text.h"
 #include "base/unread.h"
 #include "compat/reason.h"
@@ -14,6 +18,21 @@
 
 namespace twinpath::compat::internal {
 namespace {
+
+// A name as one word of a shell command that a person may paste: as it is where
+// no character means anything to a shell, else in single quotes.
+std::string ShellWord(absl::string_view name) {
+  std::string text = Printable(name);
+  const bool plain =
+      !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+        return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+               absl::StrContains("_./+:,@%-", c);
+      });
+  // A dash in front would be an option.
+  if (!text.empty() && text.front() == '-') text.insert(0, "./");
+  if (plain) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
 
 class HostHalf {
  public:
@@ -137,7 +156,7 @@ class HostHalf {
     if (report.kind() == v1::FILE_KIND_ARCHIVE && !report.has_carrier()) {
       SetAll(v1::OUTCOME_UNKNOWN,
              MakeReason("TP232", "an archive this version does not open"),
-             absl::StrCat("unpack ", Printable(file_.name()),
+             absl::StrCat("unpack ", ShellWord(file_.name()),
                           " and inspect what it holds"));
       return true;
     }
@@ -197,7 +216,7 @@ std::string DeviceName(const HostView& host) {
 }
 
 std::string RunIt(const FileView& file, const HostView& host) {
-  return absl::StrCat("twinpath check ", Printable(file.name()),
+  return absl::StrCat("twinpath check ", ShellWord(file.name()),
                       " on a host with ", DeviceName(host));
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -13,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/text.h"
 #include "compat/cuda_error.h"
+#include "compat/target.h"
 #include "re2/re2.h"
 #include "re2/set.h"
 
@@ -192,49 +194,55 @@ std::shared_ptr<const SignIndex> IndexOf(const Tables& tables) {
   return it->second;
 }
 
-struct Capability {
-  uint32_t major = 0;
-  uint32_t minor = 0;
-};
-
-// 121 -> 12.1.
-Capability OfTarget(uint32_t number) { return {number / 10, number % 10}; }
+// What a list is worth that has these targets, by the rules that predictions
+// follow.
+MessageEffect EffectOfList(const std::vector<v1::Target>& targets,
+                           uint32_t device, MessageEffect otherwise,
+                           const Tables& tables) {
+  MessageEffect effect = otherwise;
+  for (const v1::Target& target : targets) {
+    const Fit fit = SassFits(target, device, tables);
+    if (fit == Fit::kYes) return MessageEffect::kHarmless;
+    // NVIDIA promises nothing across that border, and it was seen to work.
+    if (fit == Fit::kTegraUnpromised) effect = MessageEffect::kHint;
+  }
+  return effect;
+}
 
 }  // namespace
 
 MessageEffect JudgeCapabilities(MessageJudge judge, absl::string_view text,
-                                MessageEffect otherwise) {
-  Capability gpu;
+                                MessageEffect otherwise, const Tables& tables) {
   if (judge == MessageJudge::kRange) {
     static const auto& capability = *new RE2(R"(capability (\d{1,3})\.(\d))");
     static const auto& range =
         *new RE2(R"(\((\d{1,3})\.(\d)\)\s*-\s*\((\d{1,3})\.(\d)\))");
-    Capability low;
-    Capability high;
-    if (!RE2::PartialMatch(Piece(text), capability, &gpu.major, &gpu.minor) ||
-        !RE2::PartialMatch(Piece(text), range, &low.major, &low.minor,
-                           &high.major, &high.minor)) {
+    uint32_t gpu[2] = {};
+    uint32_t low[2] = {};
+    uint32_t high[2] = {};
+    if (!RE2::PartialMatch(Piece(text), capability, &gpu[0], &gpu[1]) ||
+        !RE2::PartialMatch(Piece(text), range, &low[0], &low[1], &high[0],
+                           &high[1])) {
       return otherwise;
     }
-    // The list ends at a target of the GPU's own major version: it runs there.
-    if (high.major == gpu.major && high.minor <= gpu.minor) {
-      return MessageEffect::kHarmless;
-    }
-    return otherwise;
+    // What lies between the ends is not said.
+    return EffectOfList({MakeTarget(high[0] * 10 + high[1])},
+                        gpu[0] * 10 + gpu[1], otherwise, tables);
   }
   if (judge == MessageJudge::kList) {
     static const auto& own = *new RE2(R"(capability sm_(\d{2,3}))");
-    static const auto& listed = *new RE2(R"(\bsm_(\d{2,3})\b)");
+    static const auto& listed = *new RE2(R"(\b(sm_\d{2,3}[af]?)\b)");
     uint32_t number = 0;
     re2::StringPiece rest = Piece(text);
     if (!RE2::FindAndConsume(&rest, own, &number)) return otherwise;
-    gpu = OfTarget(number);
-    while (RE2::FindAndConsume(&rest, listed, &number)) {
-      const Capability target = OfTarget(number);
-      if (target.major == gpu.major && target.minor <= gpu.minor) {
-        return MessageEffect::kHarmless;
+    std::vector<v1::Target> targets;
+    std::string name;
+    while (RE2::FindAndConsume(&rest, listed, &name)) {
+      if (const auto target = ParseTarget(name); target.ok()) {
+        targets.push_back(*target);
       }
     }
+    return EffectOfList(targets, number, otherwise, tables);
   }
   return otherwise;
 }
@@ -411,7 +419,7 @@ void SignReader::ReadMessages(absl::string_view line,
 void SignReader::Decide(std::vector<Sign>* signs) {
   if (open_ == nullptr) return;
   open_->effect = JudgeCapabilities(open_->message->judge, open_text_,
-                                    open_->message->effect);
+                                    open_->message->effect, tables_);
   signs->push_back(*std::move(open_));
   open_.reset();
 }

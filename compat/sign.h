@@ -96,10 +96,10 @@ class SignReader {
 std::vector<Sign> SignsOf(absl::string_view text, const Tables& tables);
 
 // What a message is worth whose numbers tell, given the text around it:
-// kHarmless where the GPU's code is among what is listed (a target of the same
-// major version, not above it), `otherwise` else.
+// kHarmless where machine code that is listed runs on the GPU (SassFits), kHint
+// where it may and NVIDIA promises nothing (Tegra), `otherwise` else.
 MessageEffect JudgeCapabilities(MessageJudge judge, absl::string_view text,
-                                MessageEffect otherwise);
+                                MessageEffect otherwise, const Tables& tables);
 
 }  // namespace twinpath::compat
 

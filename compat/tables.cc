@@ -72,15 +72,12 @@ uint32_t ReadCapability(YamlReader reader) {
 template <typename T>
 using Words = std::vector<std::pair<absl::string_view, T>>;
 
-const Words<MessageEffect>& kEffects =
-    *new Words<MessageEffect>{{"cause", MessageEffect::kCause},
-                              {"loader", MessageEffect::kLoader},
-                              {"compiler", MessageEffect::kCompiler},
-                              {"gate", MessageEffect::kGate},
-                              {"cpu", MessageEffect::kCpu},
-                              {"memory", MessageEffect::kMemory},
-                              {"hint", MessageEffect::kHint},
-                              {"harmless", MessageEffect::kHarmless}};
+const Words<MessageEffect>& kEffects = *new Words<MessageEffect>{
+    {"cause", MessageEffect::kCause},       {"loader", MessageEffect::kLoader},
+    {"compiler", MessageEffect::kCompiler}, {"gate", MessageEffect::kGate},
+    {"cpu", MessageEffect::kCpu},           {"gpu", MessageEffect::kGpu},
+    {"memory", MessageEffect::kMemory},     {"hint", MessageEffect::kHint},
+    {"harmless", MessageEffect::kHarmless}};
 const Words<MessageJudge>& kJudges = *new Words<MessageJudge>{
     {"range", MessageJudge::kRange}, {"list", MessageJudge::kList}};
 const Words<XidOrigin>& kOrigins =

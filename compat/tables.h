@@ -128,6 +128,8 @@ enum class MessageEffect {
   kGate,
   // The program goes on without the GPU.
   kCpu,
+  // The program uses the GPU: what else it says of going without does not hold.
+  kGpu,
   // Memory ran out: nothing about compatibility.
   kMemory,
   // Points somewhere, is no cause by itself.

@@ -342,6 +342,34 @@ TEST(Diagnose, ProgramsThatRefuseOrGoOnWithoutTheGpu) {
       ElementsAre("TP320"));
 }
 
+// The warning comes from the command line, before backends are loaded.
+TEST(Diagnose, AProgramThatListsItsGpusDidNotGoWithout) {
+  EXPECT_THAT(
+      Diagnose(Exited(0,
+                      "warning: no usable GPU found, --gpu-layers option will "
+                      "be ignored\nggml_cuda_init: found 1 CUDA devices:\n"),
+               TestTables()),
+      IsEmpty());
+}
+
+// Names of kernels come from the program's log; fixes are pasted into shells.
+TEST(Diagnose, NoKernelNameGetsIntoACommandUnlessItIsASymbol) {
+  const auto fix = [](const std::string& kernel) {
+    return First(Exited(1, "",
+                        "Kernel (" + kernel +
+                            ") cannot be found in library 0x55\nReturning 209 "
+                            "(CUDA_ERROR_NO_BINARY_FOR_GPU) from "
+                            "cuLibraryGetKernel\n"))
+        .fix();
+  };
+  EXPECT_THAT(fix("_Z6kernelPi"), HasSubstr("--match '^_Z6kernelPi$' FILE"));
+  EXPECT_THAT(fix("a$b.1"), HasSubstr("--match '^a\\$b\\.1$' FILE"));
+  for (const char* name : {"';touch${IFS}x;'", "`id`", "a|b", "a\\"}) {
+    EXPECT_THAT(fix(name), HasSubstr("twinpath inspect FILE")) << name;
+    EXPECT_THAT(fix(name), ::testing::Not(HasSubstr(name))) << name;
+  }
+}
+
 TEST(Diagnose, RunTimeCompilers) {
   EXPECT_THAT(
       Codes(Diagnose(Exited(1,

@@ -32,6 +32,16 @@ TEST(Explain, Codes) {
   EXPECT_THAT(First("TP204").action, HasSubstr("driver"));
 }
 
+TEST(Explain, AListThatPromisesNothing) {
+  const Explanation found = First(
+      "Orin with CUDA capability sm_87 is not compatible with the current "
+      "PyTorch installation.\nThe current PyTorch install supports CUDA "
+      "capabilities sm_80 sm_86.\n");
+  EXPECT_EQ(found.effect, "hint");
+  EXPECT_EQ(found.reason_code, "TP210");
+  EXPECT_THAT(found.meaning, HasSubstr("promises nothing"));
+}
+
 TEST(Explain, CudaErrorsInEverySpelling) {
   for (const char* spelling :
        {"209", "error 209", "CUDA error 209", "CUDA error code 209",

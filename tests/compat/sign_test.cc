@@ -317,6 +317,33 @@ TEST(Signs, AWarningAboutCodeThatRunsIsHarmless) {
   EXPECT_THAT(Words(real), ::testing::ElementsAre("cause TP201"));
 }
 
+// Machine code of another part of the same major is not promised on Tegra
+// (Programming Guide), sm_80 was seen to run on Orin
+// (bitsandbytes-foundation/bitsandbytes#1930): neither harmless nor a cause.
+TEST(Signs, AListForOrinIsJudgedAsPredictionsAre) {
+  const auto of = [](const std::string& gpu, const std::string& list) {
+    return Words("GPU with CUDA capability " + gpu +
+                 " is not compatible with the current PyTorch installation.\n"
+                 "The current PyTorch install supports CUDA capabilities " +
+                 list + ".\n");
+  };
+  EXPECT_THAT(of("sm_87", "sm_80 sm_86 sm_90"),
+              ::testing::ElementsAre("hint TP201"));
+  EXPECT_THAT(of("sm_87", "sm_80 sm_87"),
+              ::testing::ElementsAre("harmless TP201"));
+  EXPECT_THAT(of("sm_87", "sm_75 sm_90"),
+              ::testing::ElementsAre("cause TP201"));
+  // sm_87 code on a card.
+  EXPECT_THAT(of("sm_89", "sm_87"), ::testing::ElementsAre("hint TP201"));
+  // An a target is for its own number alone.
+  EXPECT_THAT(of("sm_121", "sm_120a"), ::testing::ElementsAre("cause TP201"));
+  EXPECT_THAT(of("sm_121", "sm_120f"),
+              ::testing::ElementsAre("harmless TP201"));
+  EXPECT_THAT(Words("which is of cuda capability 8.7. PyTorch is (5.0) - "
+                    "(8.6)"),
+              ::testing::ElementsAre("hint "));
+}
+
 TEST(Signs, TheKernelOfALineBeforeBelongsToTheError) {
   const auto signs = SignsOf(
       "Kernel (_Z6kernelPi) cannot be found in library 0x55\nnoise\n"

@@ -308,6 +308,19 @@ TEST(EvaluatePath, AProgramThatDidWithoutTheGpuProvesNothing) {
   EXPECT_EQ(seen.reasons[0].code(), "TP320");
 }
 
+// Some versions of llama.cpp print it although the GPU is used
+// (ggml-org/llama.cpp#13059).
+TEST(EvaluatePath, AProgramThatListsItsGpusIsBelieved) {
+  v1::CellResult result = GoodResult();
+  RunOf(result, v1::PATH_NATIVE)
+      .mutable_stderr()
+      ->set_head(
+          "warning: no usable GPU found, --gpu-layers option will be "
+          "ignored\nggml_cuda_init: found 1 CUDA devices:\n");
+  EXPECT_EQ(EvaluatePath(GoodEntry(), v1::PATH_NATIVE, result).status,
+            PathStatus::kProven);
+}
+
 TEST(EvaluatePath, SignalsFailButForTheOneFromOutside) {
   v1::CellResult result = GoodResult();
   v1::Observation& run = RunOf(result, v1::PATH_NATIVE);
