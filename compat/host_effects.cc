@@ -20,10 +20,19 @@ using Paths = google::protobuf::RepeatedPtrField<v1::PathPrediction>;
 
 constexpr int kPlain = 2;
 
-// Xavier, Orin, sm_88, Thor under both its names: numbers of Tegra parts alone.
-bool IsTegraTarget(uint32_t number) {
-  return number == 32 || number == 53 || number == 62 || number == 72 ||
-         number == 87 || number == 88 || number == 101 || number == 110;
+// Whether a target's number is one of Tegra parts alone.
+bool IsTegraTarget(uint32_t number, const Tables& tables) {
+  const GpuRow* row = tables.FindGpu(number);
+  return row != nullptr && row->tegra();
+}
+
+// The paths something is said of. Twinpath's runs, native and ptx-jit, start
+// without LD_LIBRARY_PATH; what users' programs do is the plain path.
+enum class Which { kAll, kRuns, kUsers };
+
+bool IsOf(Which which, const v1::PathPrediction& path) {
+  return which == Which::kAll ||
+         (path.path() == v1::PATH_PLAIN) == (which == Which::kUsers);
 }
 
 // The driver of L4T is made of these; no other Linux has them (CUDA for Tegra
@@ -53,8 +62,10 @@ v1::Reason Named(v1::Reason reason, absl::string_view file) {
 }
 
 // A program that does not start fails on every path, whatever its code.
-void Block(const Blocker& blocker, absl::string_view file, Paths& paths) {
+void Block(const Blocker& blocker, absl::string_view file, Paths& paths,
+           Which which = Which::kAll) {
   for (v1::PathPrediction& path : paths) {
+    if (!IsOf(which, path)) continue;
     // A file for another CPU is not looked at by this host's loader.
     if (path.outcome() == v1::OUTCOME_FAILS && FirstCode(path) == "TP208") {
       continue;
@@ -72,8 +83,10 @@ void Block(const Blocker& blocker, absl::string_view file, Paths& paths) {
   }
 }
 
-void Remark(const v1::Reason& reason, absl::string_view file, Paths& paths) {
+void Remark(const v1::Reason& reason, absl::string_view file, Paths& paths,
+            Which which = Which::kAll) {
   for (v1::PathPrediction& path : paths) {
+    if (!IsOf(which, path)) continue;
     *path.add_reasons() = Named(reason, file);
   }
 }
@@ -103,17 +116,37 @@ HostEffects::HostEffects(const v1::ArtifactReport& report)
       }
     }
     if (numbers.empty()) continue;
-    build.tegra_code =
-        std::all_of(numbers.begin(), numbers.end(), IsTegraTarget);
-    build.server_code =
-        std::none_of(numbers.begin(), numbers.end(), IsTegraTarget);
     build.one_toolkit = file.elf().cudart().major() >= 13;
     std::vector<std::string> names;
     for (const uint32_t number : numbers) {
       names.push_back(absl::StrCat("sm_", number));
     }
     build.targets = absl::StrJoin(names, ", ");
+    build.numbers.assign(numbers.begin(), numbers.end());
   }
+  for (size_t i = 0; i < builds_.size(); ++i) {
+    if (report.files(static_cast<int>(i)).kind() !=
+        v1::FILE_KIND_ELF_EXECUTABLE) {
+      continue;
+    }
+    for (const size_t member : loader_.Closure(i)) {
+      builds_[member].starts = true;
+    }
+  }
+}
+
+void NameForwardCompat(const v1::Driver& driver, v1::PathPrediction& path) {
+  if (path.outcome() == v1::OUTCOME_NO_DEVICE_CODE ||
+      FirstCode(path) == "TP121" || FirstCode(path) == "TP124") {
+    return;
+  }
+  const std::string place =
+      driver.libcuda_path().empty()
+          ? ""
+          : absl::StrCat(" at ", Printable(driver.libcuda_path()));
+  *path.add_reasons() = MakeReason(
+      "TP120",
+      absl::StrCat("libcuda ", Printable(driver.libcuda_version()), place));
 }
 
 void HostEffects::Apply(
@@ -125,11 +158,9 @@ void HostEffects::Apply(
   if (files != nullptr) {
     for (v1::FilePrediction& file : *files) by_name.emplace(file.name(), &file);
   }
-  const auto in_scope = [&scope](size_t file) {
-    return scope.files.empty() ||
-           std::find(scope.files.begin(), scope.files.end(), file) !=
-               scope.files.end();
-  };
+  std::vector<bool> chosen(builds_.size(), scope.files.empty());
+  for (const size_t file : scope.files) chosen[file] = true;
+  const auto in_scope = [&chosen](size_t file) { return chosen[file]; };
   const size_t count =
       scope.files.empty() ? builds_.size() : scope.files.size();
   const auto label = [&](size_t file) -> std::string {
@@ -141,18 +172,45 @@ void HostEffects::Apply(
     return it == by_name.end() ? nullptr : it->second->mutable_paths();
   };
 
-  LoaderAnswer loaded = loader_.Resolve(facts, gpu, tables, scope.started);
-  for (const LoaderFinding& finding : loaded.findings) {
-    if (!in_scope(finding.file)) continue;
-    Paths* const own = file_paths(finding.file);
-    for (const v1::Reason& remark : finding.remarks) {
-      Remark(remark, label(finding.file), *paths);
-      if (own != nullptr) Remark(remark, "", *own);
+  // An entry's program starts whatever its kind.
+  std::vector<bool> started(builds_.size());
+  if (scope.started && !builds_[*scope.started].starts) {
+    for (const size_t member : loader_.Closure(*scope.started)) {
+      started[member] = true;
     }
-    if (finding.blocker) {
-      Block(*finding.blocker, label(finding.file), *paths);
-      if (own != nullptr) Block(*finding.blocker, "", *own);
+  }
+  const auto starts = [&](size_t file) {
+    return builds_[file].starts || started[file];
+  };
+
+  const auto find = [&](const LoaderAnswer& answer, Which which) {
+    for (const LoaderFinding& finding : answer.findings) {
+      if (!in_scope(finding.file)) continue;
+      Paths* const own = file_paths(finding.file);
+      for (const v1::Reason& remark : finding.remarks) {
+        Remark(remark, label(finding.file), *paths, which);
+        if (own != nullptr) Remark(remark, "", *own, which);
+      }
+      if (!finding.blocker) continue;
+      if (starts(finding.file)) {
+        Block(*finding.blocker, label(finding.file), *paths, which);
+        if (own != nullptr) Block(*finding.blocker, "", *own, which);
+      } else {
+        // What the process has loaded already comes first (ld.so(8)).
+        Remark(finding.blocker->reason, label(finding.file), *paths, which);
+        if (own != nullptr) Remark(finding.blocker->reason, "", *own, which);
+      }
     }
+  };
+  LoaderAnswer loaded =
+      loader_.Resolve(facts, gpu, tables, scope.started, scope.inherits);
+  if (scope.inherits && facts.loader().library_path_size() > 0) {
+    find(loader_.Resolve(facts, gpu, tables, scope.started,
+                         /*inherits=*/false),
+         Which::kRuns);
+    find(loaded, Which::kUsers);
+  } else {
+    find(loaded, Which::kAll);
   }
   if (libraries != nullptr) {
     for (v1::ResolvedLibrary& library : loaded.libraries) {
@@ -165,6 +223,15 @@ void HostEffects::Apply(
   const bool tegra = facts.platform() == v1::PLATFORM_TEGRA;
   const bool other = facts.platform() == v1::PLATFORM_STANDARD ||
                      facts.platform() == v1::PLATFORM_WSL;
+  const auto has_code = [this](size_t file) {
+    return report_.files(static_cast<int>(file)).fatbins_size() > 0;
+  };
+  bool all_need_l4t = true;
+  for (size_t i = 0; i < builds_.size(); ++i) {
+    if (in_scope(i) && builds_[i].aarch64 && has_code(i)) {
+      all_need_l4t &= !builds_[i].l4t_library.empty();
+    }
+  }
   for (size_t i = 0; i < builds_.size(); ++i) {
     const Build& build = builds_[i];
     if (!build.aarch64 || !in_scope(i) ||
@@ -178,12 +245,26 @@ void HostEffects::Apply(
                                            " of Jetson's L4T; the host is no "
                                            "Jetson")),
           ""};
-      Block(blocker, label(i), *paths);
+      if (starts(i) || (all_need_l4t && has_code(i))) {
+        Block(blocker, label(i), *paths);
+      } else {
+        Remark(MakeReason("TP249", absl::StrCat(blocker.reason.detail(),
+                                                "; no program of the artifact "
+                                                "loads it by itself")),
+               label(i), *paths);
+      }
       if (Paths* own = file_paths(i)) Block(blocker, "", *own);
       continue;
     }
-    const bool crossed = (tegra && build.server_code && !build.one_toolkit) ||
-                         (other && build.tegra_code && !build.one_toolkit);
+    if (build.one_toolkit || build.numbers.empty()) continue;
+    const auto for_tegra = [&tables](uint32_t number) {
+      return IsTegraTarget(number, tables);
+    };
+    const bool crossed =
+        (tegra &&
+         std::none_of(build.numbers.begin(), build.numbers.end(), for_tegra)) ||
+        (other &&
+         std::all_of(build.numbers.begin(), build.numbers.end(), for_tegra));
     if (!crossed) continue;
     const std::string text =
         absl::StrCat("holds ", build.targets, ": a build for ",
@@ -241,13 +322,8 @@ void HostEffects::Apply(
         absl::StrCat(DescribeLeak(*inherited.no_devices), " leaves no GPU"));
   }
 
-  if (facts.driver().has_forward_compat() &&
-      plain.outcome() != v1::OUTCOME_NO_DEVICE_CODE &&
-      FirstCode(plain) != "TP121" && FirstCode(plain) != "TP124") {
-    *plain.add_reasons() = MakeReason(
-        "TP120",
-        absl::StrCat("libcuda ", facts.driver().libcuda_version(), " at ",
-                     Printable(facts.driver().libcuda_path())));
+  if (facts.driver().has_forward_compat()) {
+    NameForwardCompat(facts.driver(), plain);
   }
   if (facts.platform() == v1::PLATFORM_WSL && !FirstCode(plain).empty() &&
       (absl::StartsWith(FirstCode(plain), "TP1") ||

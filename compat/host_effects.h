@@ -7,6 +7,7 @@
 #define TWINPATH_COMPAT_HOST_EFFECTS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ struct EffectScope {
   bool inherits = true;
 };
 
+// Says that a forward-compatibility libcuda is in use, on a path where it is no
+// finding already.
+void NameForwardCompat(const v1::Driver& driver, v1::PathPrediction& path);
+
 class HostEffects {
  public:
   // Keeps a reference to the report.
@@ -51,11 +56,13 @@ class HostEffects {
   // What a file's host half and targets say of the platform it is built for.
   struct Build {
     bool aarch64 = false;
+    // A program, or what one loads when it starts. Other libraries load only
+    // where a process asks for them, and it may have loaded a copy already.
+    bool starts = false;
     // Needs libraries that only L4T has: the first of them.
     std::string l4t_library;
-    // All machine code is for Tegra parts, or none is.
-    bool tegra_code = false;
-    bool server_code = false;
+    // Targets of all machine code, each once.
+    std::vector<uint32_t> numbers;
     // CUDA 13 has one Arm toolkit for both.
     bool one_toolkit = false;
     std::string targets;

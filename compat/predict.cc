@@ -488,9 +488,9 @@ Predictor::Predictor(const v1::ArtifactReport& report)
 
 Predictor::~Predictor() = default;
 
-v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
-                                  const v1::Gpu& gpu, const Tables& tables,
-                                  const PredictOptions& options) const {
+v1::Prediction Predictor::PredictCode(const v1::HostFacts& facts,
+                                      const v1::Gpu& gpu, const Tables& tables,
+                                      const PredictOptions& options) const {
   const HostView host = LookAtHost(facts, gpu, tables);
   KeyWriter key;
   key.Add(tables.version());
@@ -512,18 +512,27 @@ v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
   prediction.set_model_version(tables.version());
   prediction.mutable_paths()->Add(answer->paths.begin(), answer->paths.end());
   prediction.mutable_files()->Add(answer->files.begin(), answer->files.end());
+  return prediction;
+}
+
+v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
+                                  const v1::Gpu& gpu, const Tables& tables,
+                                  const PredictOptions& options) const {
+  v1::Prediction prediction = PredictCode(facts, gpu, tables, options);
   EffectScope scope;
   scope.inherits = options.inherit_environment;
   // LD_LIBRARY_PATH may put another libcuda in front of the driver's.
   if (scope.inherits) {
     if (const auto inherited = WithInheritedDriver(facts, gpu, tables)) {
-      const v1::Prediction other = Predict(*inherited, gpu, tables, options);
+      const v1::Prediction other =
+          PredictCode(*inherited, gpu, tables, options);
       const int plain = static_cast<int>(internal::kPlain);
       *prediction.mutable_paths(plain) = other.paths(plain);
       for (int i = 0; i < prediction.files_size(); ++i) {
         *prediction.mutable_files(i)->mutable_paths(plain) =
             other.files(i).paths(plain);
       }
+      NameForwardCompat(inherited->driver(), *prediction.mutable_paths(plain));
     }
   }
   effects_->Apply(facts, gpu, tables, scope, prediction.mutable_paths(),

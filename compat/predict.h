@@ -88,6 +88,11 @@ class Predictor {
 
  private:
   struct Caches;
+  // What device code, driver and GPU alone make of it, without what the rest of
+  // the host adds.
+  v1::Prediction PredictCode(const v1::HostFacts& facts, const v1::Gpu& gpu,
+                             const Tables& tables,
+                             const PredictOptions& options) const;
   std::unique_ptr<internal::Prepared> prepared_;
   std::unique_ptr<HostEffects> effects_;
   std::unique_ptr<Caches> caches_;
