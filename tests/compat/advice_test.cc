@@ -107,6 +107,7 @@ TEST(Advise, PtxTooNewForTheDriver) {
 TEST(Advise, NoDriverForAGpuItDoesNotDrive) {
   const v1::Advice advice =
       Of(MakeArtifactOf({MakeFile("app", {"compute_70@9.1"})}), {"7.0 R580"});
+  ASSERT_GT(advice.fixes_size(), 0);
   for (const v1::Fix& fix : advice.fixes()) {
     EXPECT_NE(fix.kind(), v1::FIX_KIND_DRIVER) << fix.text();
   }
