@@ -6,11 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/status_matchers.h"
 #include "compat/environment.h"
 #include "compat/host_answer.h"
 #include "compat/predict.h"
@@ -399,6 +403,34 @@ TEST(Platform, JetsonBuildOnAnArmServer) {
       Ask(MakeArtifact({"sm_87"}), FakeHost("9.0 R580")).paths(0), "TP209"));
 }
 
+// Which targets are Tegra's is said by the tables, and by nothing else: here
+// by some that call 9.0 a Tegra part.
+TEST(Platform, TablesSayWhatIsTegra) {
+  const auto folder = TempDirectory::Make();
+  ASSERT_THAT(folder, IsOk());
+  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  std::filesystem::copy(absl::StrCat(source, "/compat/tables"), folder->path(),
+                        std::filesystem::copy_options::recursive);
+  const std::string path = JoinPath(folder->path(), "gpus.yaml");
+  auto text = ReadFile(path, 1 << 20);
+  ASSERT_THAT(text, IsOk());
+  const size_t row = text->find("- capability: \"9.0\"");
+  const size_t word = text->find("discrete", row);
+  ASSERT_NE(word, std::string::npos);
+  text->replace(word, 8, "tegra");
+  ASSERT_THAT(WriteFileAtomic(path, *text, 0644), IsOk());
+  const auto tables = Tables::Load(folder->path());
+  ASSERT_THAT(tables, IsOk());
+  const v1::HostFacts server = FakeHost("10.0 R580 aarch64");
+  const auto first = [&server](const Tables& which) {
+    return First(
+        Predict(Arm("sm_90", 12), server, server.gpus(0), which).paths(0));
+  };
+  EXPECT_THAT(first(TestTables()), HasSubstr("TP201"));
+  EXPECT_THAT(first(*tables), HasSubstr("TP209"));
+}
+
 TEST(Platform, WindowsIsNamedWhereItsDriverIsTheMatter) {
   v1::HostFacts wsl = FakeHost("8.9 R570");
   wsl.set_platform(v1::PLATFORM_WSL);
@@ -428,6 +460,46 @@ TEST(Loading, AProgramThatDoesNotStartFailsWhateverItsCode) {
   EXPECT_EQ(Answer(PredictEntry(MakeArtifactOf({app}), entry, facts,
                                 facts.gpus(0), TestTables())[0]),
             "fails 0");
+}
+
+// Runs start without the host's LD_LIBRARY_PATH (docs/compat-model.md): what
+// only it leads to serves users' programs alone.
+TEST(Loading, TheLibraryPathServesUsersAlone) {
+  v1::FileReport app = MakeFile("bin/app", {"sm_90 compute_90"});
+  app.set_kind(v1::FILE_KIND_ELF_EXECUTABLE);
+  app.mutable_elf()->add_needed("libcudart.so.13");
+  const v1::ArtifactReport report = MakeArtifactOf({app});
+  v1::HostFacts facts = FakeHost("9.0 R580");
+  facts.mutable_loader()->add_complete_for("libcudart");
+  facts.mutable_loader()->add_library_path()->set_path("/opt/cuda/lib64");
+  v1::Library& library = *facts.add_libraries();
+  library.set_soname("libcudart.so.13");
+  library.set_path("/opt/cuda/lib64/libcudart.so.13");
+  library.set_place(v1::LIBRARY_PLACE_LIBRARY_PATH);
+  const v1::Prediction prediction = Ask(report, facts);
+  EXPECT_EQ(Answers(prediction), "fails 0 | fails 0 | native");
+  EXPECT_EQ(Answer(prediction.files(0).paths(0)), "fails 0");
+  EXPECT_EQ(Answer(prediction.files(0).paths(2)), "native");
+  EXPECT_THAT(First(prediction.paths(0)),
+              HasSubstr("only LD_LIBRARY_PATH, which runs start without"));
+  ASSERT_THAT(prediction.libraries(), SizeIs(1));
+  EXPECT_EQ(prediction.libraries(0).found_by(), "LD_LIBRARY_PATH");
+  v1::Entry entry;
+  entry.add_command("bin/app");
+  for (const v1::PathPrediction& path :
+       PredictEntry(report, entry, facts, facts.gpus(0), TestTables())) {
+    EXPECT_EQ(Answer(path), "fails 0");
+    EXPECT_TRUE(HasReason(path, "TP231"));
+  }
+  // The library's RUNPATH copy is what runs take; users get the other one.
+  v1::FileReport own = app;
+  own.mutable_elf()->add_runpath("$ORIGIN/../lib");
+  v1::FileReport cudart = MakeFile("lib/libcudart.so.13", {});
+  cudart.mutable_elf()->set_soname("libcudart.so.13");
+  const v1::Prediction bundled = Ask(MakeArtifactOf({own, cudart}), facts);
+  EXPECT_EQ(Answers(bundled), "native | jit | native");
+  EXPECT_FALSE(HasReason(bundled.paths(0), "TP127"));
+  EXPECT_TRUE(HasReason(bundled.paths(2), "TP127"));
 }
 
 // A public project's test of the PTX path failed inside cuFFT, whose code is
