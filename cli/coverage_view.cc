@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/text.h"
 #include "cli/console.h"
 
@@ -23,17 +24,17 @@ absl::string_view GapText(inspect::GapKind kind) {
   return kind == inspect::GapKind::kSpecialised ? "specialised" : "hole";
 }
 
+v1::GapKind ToMessage(inspect::GapKind kind) {
+  return kind == inspect::GapKind::kSpecialised ? v1::GAP_KIND_SPECIALISED
+                                                : v1::GAP_KIND_HOLE;
+}
+
 // "8 specialised, 2 holes".
-template <typename Gaps>
-std::string GapCounts(const Gaps& gaps) {
-  uint64_t specialised = 0;
-  for (const auto& gap : gaps) {
-    specialised += gap.kind == inspect::GapKind::kSpecialised ? 1 : 0;
-  }
-  const uint64_t holes = gaps.size() - specialised;
+std::string GapCounts(uint64_t specialised, uint64_t holes) {
   std::vector<std::string> parts;
-  if (specialised > 0)
+  if (specialised > 0) {
     parts.push_back(absl::StrCat(specialised, " specialised"));
+  }
   if (holes > 0) parts.push_back(Plural(holes, "hole"));
   return absl::StrJoin(parts, ", ");
 }
@@ -57,14 +58,17 @@ bool OnlySelfLoaded(const v1::FileReport& report) {
 
 }  // namespace
 
-std::string RenderCoverage(const std::vector<inspect::KernelCoverage>& kernels,
-                           const v1::FileReport* report,
-                           const TargetWords& words,
-                           const compat::Tables* tables,
-                           const ViewOptions& options) {
-  if (kernels.empty()) return "";
-  std::string out;
+std::vector<v1::TargetCoverage> CoverageOf(
+    const std::vector<inspect::KernelCoverage>& kernels, absl::string_view name,
+    const v1::FileReport* report, const TargetWords& words,
+    const compat::Tables* tables) {
+  std::vector<v1::TargetCoverage> all;
+  if (kernels.empty()) return all;
   for (const TargetWord& word : words) {
+    v1::TargetCoverage& coverage = all.emplace_back();
+    coverage.set_name(std::string(name));
+    coverage.set_target(word.name());
+    coverage.set_collection(report == nullptr);
     const inspect::TargetFits fits = [&](const inspect::ImageTarget& target) {
       return word.Serves(target, tables);
     };
@@ -80,28 +84,67 @@ std::string RenderCoverage(const std::vector<inspect::KernelCoverage>& kernels,
       own += has ? 1 : 0;
       served += !has && any(fits) ? 1 : 0;
     }
-    std::string line = absl::StrCat(word.name(), ": ", Plural(own, "kernel"));
-    if (served > 0) {
-      absl::StrAppend(&line, ", ", served, " more from other targets");
-    }
-    const std::vector<inspect::KernelGap> gaps =
-        inspect::FindKernelGaps(kernels, fits);
-    if (!gaps.empty()) {
-      absl::StrAppend(&line, "; nothing for ", gaps.size(), " (",
-                      GapCounts(gaps), ")");
-    }
-    if (report != nullptr) {
-      const std::vector<inspect::Gap> fatbins =
-          inspect::FindGaps(*report, [&fits](const v1::Image& image) {
-            return fits(inspect::TargetOf(image));
-          });
-      if (!fatbins.empty()) {
-        absl::StrAppend(&line, "; nothing in ",
-                        Plural(fatbins.size(), "fatbin"), " (",
-                        GapCounts(fatbins), ")");
+    coverage.set_kernels(own);
+    coverage.set_served_by_others(served);
+    uint64_t specialised = 0;
+    uint64_t holes = 0;
+    for (const inspect::KernelGap& gap :
+         inspect::FindKernelGaps(kernels, fits)) {
+      ++(gap.kind == inspect::GapKind::kSpecialised ? specialised : holes);
+      if (report == nullptr) continue;
+      v1::KernelGap& told = *coverage.add_kernel_gaps();
+      told.set_name(gap.kernel.name);
+      told.set_kind(ToMessage(gap.kind));
+      for (const inspect::ImageTarget& target : gap.kernel.targets) {
+        told.add_targets(inspect::TargetName(target));
       }
     }
-    if (report != nullptr && !gaps.empty() && OnlySelfLoaded(*report)) {
+    coverage.set_specialised(specialised);
+    coverage.set_holes(holes);
+    if (report == nullptr) continue;
+    for (const inspect::Gap& gap :
+         inspect::FindGaps(*report, [&fits](const v1::Image& image) {
+           return fits(inspect::TargetOf(image));
+         })) {
+      v1::Gap& told = *coverage.add_fatbin_gaps();
+      told.set_fatbin(gap.fatbin);
+      told.set_kind(ToMessage(gap.kind));
+    }
+    coverage.set_self_loaded(OnlySelfLoaded(*report));
+  }
+  return all;
+}
+
+std::string RenderCoverage(const std::vector<inspect::KernelCoverage>& kernels,
+                           const v1::FileReport* report,
+                           const TargetWords& words,
+                           const compat::Tables* tables,
+                           const ViewOptions& options) {
+  std::string out;
+  for (const v1::TargetCoverage& coverage :
+       CoverageOf(kernels, "", report, words, tables)) {
+    std::string line = absl::StrCat(coverage.target(), ": ",
+                                    Plural(coverage.kernels(), "kernel"));
+    if (coverage.served_by_others() > 0) {
+      absl::StrAppend(&line, ", ", coverage.served_by_others(),
+                      " more from other targets");
+    }
+    const uint64_t gaps = coverage.specialised() + coverage.holes();
+    if (gaps > 0) {
+      absl::StrAppend(&line, "; nothing for ", gaps, " (",
+                      GapCounts(coverage.specialised(), coverage.holes()), ")");
+    }
+    if (!coverage.fatbin_gaps().empty()) {
+      const auto fatbins = static_cast<uint64_t>(coverage.fatbin_gaps_size());
+      const auto by_design = static_cast<uint64_t>(
+          std::count_if(coverage.fatbin_gaps().begin(),
+                        coverage.fatbin_gaps().end(), [](const v1::Gap& gap) {
+                          return gap.kind() == v1::GAP_KIND_SPECIALISED;
+                        }));
+      absl::StrAppend(&line, "; nothing in ", Plural(fatbins, "fatbin"), " (",
+                      GapCounts(by_design, fatbins - by_design), ")");
+    }
+    if (gaps > 0 && coverage.self_loaded()) {
       absl::StrAppend(&line, "; self-loaded code: the file picks by itself");
     }
     absl::StrAppend(&out, "  ", Paint("coverage  ", Style::kDim, options.color),

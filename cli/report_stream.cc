@@ -25,11 +25,15 @@ absl::Status ReportStream::Add(const v1::FileReport& report) {
   return absl::OkStatus();
 }
 
-absl::Status ReportStream::Finish(absl::string_view inspector_version,
-                                  const v1::Confinement* confinement) {
-  v1::ArtifactReport rest;
-  rest.set_inspector_version(std::string(inspector_version));
-  if (confinement != nullptr) *rest.mutable_confinement() = *confinement;
+absl::Status ReportStream::Finish(const v1::ArtifactReport& rest) {
+  return End(rest);
+}
+
+absl::Status ReportStream::Finish(const v1::InspectOutput& rest) {
+  return End(rest);
+}
+
+absl::Status ReportStream::End(const google::protobuf::Message& rest) {
   TWINPATH_ASSIGN_OR_RETURN(const std::string json, ToJson(rest));
   if (!any_) {
     console_.Print(json);

@@ -108,6 +108,10 @@ class Inspection {
   // What of `kernels` the GPUs of --target can use. `report`: of one file.
   void PrintCoverage(const std::vector<inspect::KernelCoverage>& kernels,
                      const v1::FileReport* report);
+  // The same for JSON, which has it behind all reports.
+  void AddCoverage(const std::vector<inspect::KernelCoverage>& kernels,
+                   absl::string_view name, const v1::FileReport* report);
+  absl::Status FinishJson();
   void PrintFolder(const Group& group);
   void PrintExpected(const Group& group);
   std::vector<v1::Reason> Unexpected(const Group& group) const;
@@ -119,6 +123,8 @@ class Inspection {
   Console& console_;
   ViewOptions view_;
   ReportStream stream_;
+  // Of JSON with --target.
+  std::vector<v1::TargetCoverage> coverage_;
   Inputs inputs_;
   CodeFilter filter_;
   std::unique_ptr<re2::RE2> match_;
@@ -315,6 +321,33 @@ void Inspection::PrintCoverage(
       RenderCoverage(kernels, report, filter_.targets, tables_, view_));
 }
 
+void Inspection::AddCoverage(
+    const std::vector<inspect::KernelCoverage>& kernels, absl::string_view name,
+    const v1::FileReport* report) {
+  for (v1::TargetCoverage& coverage :
+       CoverageOf(kernels, name, report, filter_.targets, tables_)) {
+    coverage_.push_back(std::move(coverage));
+  }
+}
+
+absl::Status Inspection::FinishJson() {
+  const auto fill = [this](auto& rest) {
+    rest.set_inspector_version(std::string(kVersion));
+    if (confinement_) *rest.mutable_confinement() = *confinement_;
+  };
+  if (filter_.targets.empty()) {
+    v1::ArtifactReport rest;
+    fill(rest);
+    return stream_.Finish(rest);
+  }
+  v1::InspectOutput rest;
+  fill(rest);
+  for (v1::TargetCoverage& coverage : coverage_) {
+    *rest.add_coverage() = std::move(coverage);
+  }
+  return stream_.Finish(rest);
+}
+
 void Inspection::PrintFolder(const Group& group) {
   Separate();
   console_.Print(absl::StrCat(
@@ -361,9 +394,7 @@ absl::Status Inspection::Take(Group& group,
       NameAbsent(report);
     }
     RaiseFor(report);
-    if (!filter_.targets.empty() && !console_.json()) {
-      group.kernels.Add(report);
-    }
+    if (!filter_.targets.empty()) group.kernels.Add(report);
     const std::vector<std::string> lacking = group.expected.Add(report);
     const std::vector<std::string> each = group.each.Add(report);
     if (!each.empty()) {
@@ -397,6 +428,12 @@ absl::Status Inspection::Take(Group& group,
     }
     for (const v1::FileReport& report : reports) {
       TWINPATH_RETURN_IF_ERROR(stream_.Add(report));
+      if (!filter_.targets.empty()) {
+        AddCoverage(inspect::CoverKernels({&report}), report.name(), &report);
+      }
+    }
+    if (!group.input.folder && reports.front().has_carrier()) {
+      AddCoverage(group.kernels.Kernels(), reports.front().name(), nullptr);
     }
     return absl::OkStatus();
   }
@@ -435,7 +472,12 @@ int Inspection::Run() {
   const auto finish = [&] {
     if (group == nullptr) return;
     if (group->input.folder) {
-      console_.json() ? PrintExpected(*group) : PrintFolder(*group);
+      if (console_.json()) {
+        PrintExpected(*group);
+        AddCoverage(group->kernels.Kernels(), group->input.path, nullptr);
+      } else {
+        PrintFolder(*group);
+      }
     }
     group.reset();
   };
@@ -511,9 +553,7 @@ int Inspection::Run() {
     finish();
   }
   if (console_.json()) {
-    if (const absl::Status end =
-            stream_.Finish(kVersion, confinement_ ? &*confinement_ : nullptr);
-        !end.ok()) {
+    if (const absl::Status end = FinishJson(); !end.ok()) {
       Raise(console_.Fail(end));
     }
   }

@@ -12,8 +12,8 @@
 #include "cli/expect.h"
 #include "cli/inputs.h"
 #include "cli/json.h"
-#include "cli/view_options.h"
 #include "cli/report_stream.h"
+#include "cli/view_options.h"
 
 namespace twinpath::cli {
 namespace {
@@ -178,7 +178,9 @@ TEST(ReportStream, IsTheTextOfTheWholeMessage) {
       for (const v1::FileReport& report : whole.files()) {
         EXPECT_THAT(stream.Add(report), IsOk());
       }
-      EXPECT_THAT(stream.Finish("1", nullptr), IsOk());
+      v1::ArtifactReport rest;
+      rest.set_inspector_version("1");
+      EXPECT_THAT(stream.Finish(rest), IsOk());
       EXPECT_THAT(console.Flush(), IsOk());
     }
     fclose(out);

@@ -17,6 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 // One kernel for sm_86, one for sm_80 alone, one as PTX, one for sm_90a, one
 // for sm_90.
@@ -100,6 +101,51 @@ TEST_F(CoverageViewTest, OnlyWhatNothingServesIsAGap) {
             HasSubstr("    special  specialised, has sm_90a\n"),
             HasSubstr("    newer  hole, has sm_90\n"), Not(HasSubstr("older")),
             Not(HasSubstr("text")), Not(HasSubstr("own"))));
+}
+
+TEST_F(CoverageViewTest, ProgramsGetTheSame) {
+  const std::vector<v1::TargetCoverage> all =
+      CoverageOf(kernels_, "libx.so", &report_, Words("sm_86"), tables_);
+  ASSERT_THAT(all, SizeIs(1));
+  v1::TargetCoverage expected;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        name: "libx.so"
+        target: "sm_86"
+        kernels: 1
+        served_by_others: 2
+        specialised: 1
+        holes: 1
+        kernel_gaps { name: "newer" targets: "sm_90" kind: GAP_KIND_HOLE }
+        kernel_gaps {
+          name: "special"
+          targets: "sm_90a"
+          kind: GAP_KIND_SPECIALISED
+        }
+        fatbin_gaps { fatbin: 1 kind: GAP_KIND_SPECIALISED }
+        fatbin_gaps { fatbin: 2 kind: GAP_KIND_HOLE }
+      )pb",
+      &expected));
+  EXPECT_EQ(all[0].ShortDebugString(), expected.ShortDebugString());
+  // Of many files only the counts.
+  const std::vector<v1::TargetCoverage> folder =
+      CoverageOf(kernels_, "dist", nullptr, Words("sm_86"), tables_);
+  ASSERT_THAT(folder, SizeIs(1));
+  EXPECT_TRUE(folder[0].collection());
+  EXPECT_EQ(folder[0].holes(), 1u);
+  EXPECT_THAT(folder[0].kernel_gaps(), IsEmpty());
+  EXPECT_THAT(CoverageOf({}, "x", &report_, Words("sm_86"), tables_),
+              IsEmpty());
+}
+
+// A file without anything for the GPU fails there as a whole, and says so by
+// its counts.
+TEST_F(CoverageViewTest, NothingServedIsSeenByTheCounts) {
+  const std::vector<v1::TargetCoverage> all =
+      CoverageOf(kernels_, "libx.so", &report_, Words("sm_60"), tables_);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].kernels() + all[0].served_by_others(), 0u);
+  EXPECT_THAT(all[0].kernel_gaps(), IsEmpty());
 }
 
 TEST_F(CoverageViewTest, MatchNarrowsTheList) {
