@@ -71,7 +71,7 @@ class LayoutOpener {
   LayoutOpener(const std::string& path, const LayoutLimits& limits)
       : path_(path), limits_(limits) {}
 
-  // Opens all files, or as many as fit.
+  // Opens all files; there is room for them.
   LayoutFiles All(const std::vector<std::string>& paths) {
     for (const std::string& path : paths) Open(path, paths.size());
     return std::move(files_);
@@ -139,7 +139,9 @@ absl::StatusOr<LayoutFiles> OpenLayout(const std::string& path,
   TWINPATH_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                             ListOciLayout(path, limits.few, left_out));
   LayoutOpener opener(path, limits);
-  if (left_out == 0) return opener.All(paths);
+  if (left_out == 0 && RoomFor(paths.size()) == paths.size()) {
+    return opener.All(paths);
+  }
   return opener.Needed(survey);
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -120,6 +121,28 @@ TEST_F(OciStoreTest, AnImageMayNeedMoreThanABatch) {
   ASSERT_THAT(all, SizeIs(3));
   EXPECT_THAT(all[0].problems(), IsEmpty());
   EXPECT_EQ(all[0].carrier().members(), 900u);
+}
+
+// Of few blobs, too, those that are needed come first.
+TEST_F(OciStoreTest, FewDescriptorsAreForWhatIsNeeded) {
+  LayoutBuilder layout;
+  layout.AddImage(Image(6));
+  WriteStore(layout, 300);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit low = {256, 256};
+    if (setrlimit(RLIMIT_NOFILE, &low) != 0) _exit(2);
+    const std::vector<v1::FileReport> all = Inspect();
+    _exit(all.size() == 3 && all[0].problems().empty() &&
+                  all[0].carrier().members() == 6
+              ? 0
+              : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // Needs all that a survey with every document says.
