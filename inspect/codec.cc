@@ -116,6 +116,38 @@ class ZlibCodec final : public Codec {
   bool open_ = false;
 };
 
+// The lengths of an LZ4 sequence go on while bytes are 255. False: cut.
+bool AddLz4Length(absl::string_view stored, size_t& at, uint64_t& length) {
+  for (;;) {
+    if (at >= stored.size()) return false;
+    const auto byte = static_cast<uint8_t>(stored[at++]);
+    length += byte;
+    if (byte != 255) return true;
+  }
+}
+
+// The library copies for a match of offset 0, and so what memory held before.
+// The block format calls that offset invalid.
+absl::Status CheckLz4Offsets(absl::string_view stored) {
+  size_t at = 0;
+  while (at < stored.size()) {
+    const auto token = static_cast<uint8_t>(stored[at++]);
+    uint64_t literals = token >> 4;
+    if (literals == 15 && !AddLz4Length(stored, at, literals)) break;
+    // The last sequence ends with its literals.
+    if (literals >= stored.size() - at) break;
+    at += literals;
+    if (stored.size() - at < 2) break;
+    if (stored[at] == 0 && stored[at + 1] == 0) {
+      return Corrupt("LZ4", "a match has offset 0");
+    }
+    at += 2;
+    uint64_t match = token & 15;
+    if (match == 15 && !AddLz4Length(stored, at, match)) break;
+  }
+  return absl::OkStatus();
+}
+
 class Lz4FrameCodec final : public Codec {
  public:
   absl::Status Restart() override {
@@ -369,6 +401,7 @@ absl::Status Decoder::DecodeAll(v1::Compression compression,
       if (stored.size() > INT_MAX || expanded > INT_MAX) {
         return Corrupt("LZ4", "it is larger than LZ4 allows");
       }
+      TWINPATH_RETURN_IF_ERROR(CheckLz4Offsets(stored));
       const int got = LZ4_decompress_safe(stored.data(), to,
                                           static_cast<int>(stored.size()),
                                           static_cast<int>(expanded));
@@ -421,8 +454,9 @@ absl::Status Decoder::StartPrefix(v1::Compression compression,
   out.Resize(0);
   switch (compression) {
     case v1::COMPRESSION_NONE:
-    case v1::COMPRESSION_LZ4_BLOCK:
       return absl::OkStatus();
+    case v1::COMPRESSION_LZ4_BLOCK:
+      return CheckLz4Offsets(stored);
     case v1::COMPRESSION_ZSTD:
       if (contexts_->zstd == nullptr) {
         return absl::ResourceExhaustedError("no memory for zstd");

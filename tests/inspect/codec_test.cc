@@ -130,6 +130,37 @@ INSTANTIATE_TEST_SUITE_P(Streams, DecodingSourceTest,
                            return v1::Compression_Name(info.param);
                          });
 
+// The format calls offset 0 invalid; liblz4 copies whatever memory held.
+TEST(Decoder, RefusesLz4MatchesOfOffsetZero) {
+  Decoder decoder;
+  Buffer out;
+  // Four literals, a match of four, twelve literals: a block ends with some.
+  const std::string good(
+      "\x40"
+      "abcd"
+      "\x04\x00"
+      "\xC0"
+      "efghijklmnop",
+      20);
+  ASSERT_THAT(decoder.DecodeAll(v1::COMPRESSION_LZ4_BLOCK, good, 20, out),
+              IsOk());
+  EXPECT_EQ(out.view(), "abcdabcdefghijklmnop");
+  std::string bad = good;
+  bad[5] = '\0';
+  EXPECT_THAT(decoder.DecodeAll(v1::COMPRESSION_LZ4_BLOCK, bad, 20, out),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("offset 0")));
+  EXPECT_THAT(decoder.DecodePrefix(v1::COMPRESSION_LZ4_BLOCK, bad, 8),
+              StatusIs(absl::StatusCode::kDataLoss));
+  // Lengths that go on over several bytes are walked over.
+  std::string plain(100'000, 'x');
+  plain += Sample(100'000);
+  const std::string packed = Pack(plain, v1::COMPRESSION_LZ4_BLOCK);
+  ASSERT_THAT(
+      decoder.DecodeAll(v1::COMPRESSION_LZ4_BLOCK, packed, plain.size(), out),
+      IsOk());
+  EXPECT_EQ(out.view(), plain);
+}
+
 TEST(Decoder, RefusesOpaquePayloads) {
   Decoder decoder;
   Buffer buffer;
