@@ -397,14 +397,19 @@ std::optional<v1::HostFacts> WithInheritedDriver(const v1::HostFacts& facts,
   if (!inherited.compat || inherited.compat->answer != CompatAnswer::kWorks) {
     return std::nullopt;
   }
+  return WithDriver(facts, *inherited.compat_library);
+}
+
+v1::HostFacts WithDriver(const v1::HostFacts& facts,
+                         const v1::ForwardCompatLibrary& library) {
   v1::HostFacts changed = facts;
   changed.clear_leaks();
   // Nothing was started with it.
   changed.set_simulated(true);
   v1::Driver& driver = *changed.mutable_driver();
-  *driver.mutable_forward_compat() = inherited.compat_library->note();
-  driver.set_libcuda_path(inherited.compat_library->path());
-  driver.set_libcuda_version(inherited.compat_library->libcuda_version());
+  *driver.mutable_forward_compat() = library.note();
+  driver.set_libcuda_path(library.path());
+  driver.set_libcuda_version(library.libcuda_version());
   driver.clear_cuda_version();
   driver.clear_ptx_isa_ceiling();
   driver.clear_ptx_isa_probe();

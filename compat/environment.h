@@ -55,6 +55,11 @@ std::optional<v1::HostFacts> WithInheritedDriver(const v1::HostFacts& facts,
                                                  const v1::Gpu& gpu,
                                                  const Tables& tables);
 
+// The facts of a host whose processes have a forward-compatibility libcuda in
+// front of its driver. Simulated: nothing was started with it.
+v1::HostFacts WithDriver(const v1::HostFacts& facts,
+                         const v1::ForwardCompatLibrary& library);
+
 // Turns the three paths of a prediction (native, ptx-jit, plain) into what
 // programs get that inherit the variables: only `plain` changes.
 void ApplyInherited(

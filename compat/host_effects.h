@@ -51,6 +51,7 @@ class HostEffects {
       google::protobuf::RepeatedPtrField<v1::ResolvedLibrary>* libraries) const;
 
   const LoaderModel& loader() const { return loader_; }
+  const v1::ArtifactReport& report() const { return report_; }
 
  private:
   // What a file's host half and targets say of the platform it is built for.

@@ -22,6 +22,7 @@ LoaderModel::LoaderModel(const v1::ArtifactReport& report)
     reached.insert(roots_.back().closure.begin(), roots_.back().closure.end());
   };
   for (size_t i = 0; i < index_->size(); ++i) {
+    brings_driver_ |= index_->file(i).elf().has_forward_compat();
     if (IsProgram(index_->file(i))) add(i);
   }
   // Libraries that no program of the artifact loads: first those that no other

@@ -74,6 +74,10 @@ class LoaderModel {
                        std::optional<size_t> started = std::nullopt,
                        bool inherits = true) const;
 
+  // Whether some process may find a forward-compatibility libcuda that the
+  // artifact brings: false costs nothing to ask.
+  bool BringsDriver() const { return brings_driver_; }
+
   // Files of the artifact that a process has loaded once `file` is, itself
   // first, in the loader's order. Libraries that lie off the search path are
   // taken by name.
@@ -84,6 +88,7 @@ class LoaderModel {
   // loader_judge.h: what comes of that on a host.
   std::unique_ptr<const LoaderIndex> index_;
   std::vector<LoaderRoot> roots_;
+  bool brings_driver_ = false;
 };
 
 }  // namespace twinpath::compat

@@ -1,7 +1,9 @@
 #include "compat/predict.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -249,16 +251,56 @@ struct Answer {
   }
 };
 
+// Hosts as some files see them, by their place in the report.
+using OwnHosts = std::map<size_t, HostView>;
+
+// Processes that find a forward-compatibility libcuda of the artifact before
+// the driver's have its CUDA version. A library that also a program without one
+// may load is judged by the driver.
+OwnHosts HostsOfBundledDrivers(const v1::ArtifactReport& report,
+                               const LoaderModel& loader,
+                               const v1::HostFacts& facts, const v1::Gpu& gpu,
+                               const Tables& tables) {
+  OwnHosts hosts;
+  if (!loader.BringsDriver()) return hosts;
+  const LoaderAnswer answer = loader.Resolve(facts, gpu, tables, std::nullopt,
+                                             /*inherits=*/false);
+  const auto is_program = [&report](size_t file) {
+    return report.files(static_cast<int>(file)).kind() ==
+           v1::FILE_KIND_ELF_EXECUTABLE;
+  };
+  size_t programs = 0;
+  for (int i = 0; i < report.files_size(); ++i) {
+    programs += is_program(static_cast<size_t>(i)) ? 1 : 0;
+  }
+  for (const LoaderFinding& finding : answer.findings) {
+    if (finding.driver && is_program(finding.file)) --programs;
+  }
+  for (const LoaderFinding& finding : answer.findings) {
+    if (!finding.driver) continue;
+    const HostView host =
+        LookAtHost(WithDriver(facts, *finding.driver), gpu, tables);
+    hosts.insert_or_assign(finding.file, host);
+    if (programs > 0) continue;
+    for (const size_t member : loader.Closure(finding.file)) {
+      hosts.try_emplace(member, host);
+    }
+  }
+  return hosts;
+}
+
 Answer PredictFiles(const std::vector<const FileView*>& files,
                     bool first_decides, const HostView& host,
-                    const Tables& tables, const PredictOptions& options) {
+                    const Tables& tables, const PredictOptions& options,
+                    const OwnHosts& own = {}) {
   Answer answer;
   absl::flat_hash_set<std::string> found;
   std::vector<size_t> fatbins;
-  for (const FileView* file : files) {
+  for (const FileView* const& file : files) {
+    const auto it = own.find(static_cast<size_t>(&file - files.data()));
     fatbins.push_back(file->fatbins.size());
-    answer.files.push_back(
-        internal::PredictFile(*file, host, tables, options, found));
+    answer.files.push_back(internal::PredictFile(
+        *file, it == own.end() ? host : it->second, tables, options, found));
   }
   for (size_t path = 0; path < kPaths.size(); ++path) {
     v1::PathPrediction whole =
@@ -496,13 +538,19 @@ v1::Prediction Predictor::PredictCode(const v1::HostFacts& facts,
   key.Add(tables.version());
   AddHost(host, key);
   AddOptions(options, key);
+  const OwnHosts own = HostsOfBundledDrivers(
+      effects_->report(), effects_->loader(), facts, gpu, tables);
+  for (const auto& [file, seen] : own) {
+    key.Add(uint64_t{file});
+    AddHost(seen, key);
+  }
   std::string written = key.Take();
   std::shared_ptr<const Answer> answer = caches_->answers.Find(written);
   if (answer == nullptr) {
     std::vector<const FileView*> files;
     for (const FileView& file : prepared_->files()) files.push_back(&file);
     answer = std::make_shared<const Answer>(
-        PredictFiles(files, false, host, tables, options));
+        PredictFiles(files, false, host, tables, options, own));
     caches_->answers.Keep(std::move(written), answer, answer->Bytes());
   }
   v1::Prediction prediction;
@@ -543,8 +591,19 @@ v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
 std::vector<v1::PathPrediction> Predictor::PredictEntry(
     const v1::Entry& entry, const v1::HostFacts& facts, const v1::Gpu& gpu,
     const Tables& tables) const {
-  const HostView host = LookAtHost(facts, gpu, tables);
+  HostView host = LookAtHost(facts, gpu, tables);
   const std::string of_entry = entry.SerializeAsString();
+  if (effects_->loader().BringsDriver()) {
+    const EntryPlan plan =
+        PlanOf(prepared_->files(), entry, effects_->loader());
+    if (plan.program_first) {
+      const OwnHosts own = HostsOfBundledDrivers(
+          effects_->report(), effects_->loader(), facts, gpu, tables);
+      const auto it = own.find(
+          static_cast<size_t>(plan.files.front() - prepared_->files().data()));
+      if (it != own.end()) host = it->second;
+    }
+  }
   KeyWriter key;
   key.Add("entry");
   key.Add(of_entry);

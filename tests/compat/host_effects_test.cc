@@ -502,6 +502,48 @@ TEST(Loading, TheLibraryPathServesUsersAlone) {
   EXPECT_TRUE(HasReason(bundled.paths(2), "TP127"));
 }
 
+// A program that finds a compat package's libcuda of its own before the
+// driver's has that one's CUDA version: a runtime 13 starts on R535, which by
+// itself gives 35 (docs/compat-model.md).
+TEST(Loading, ABundledCompatDriverSetsTheCudaVersion) {
+  v1::FileReport app = MakeFile("app", {"sm_90 compute_90@9.1"});
+  app.set_kind(v1::FILE_KIND_ELF_EXECUTABLE);
+  app.mutable_elf()->set_static_cudart(true);
+  app.mutable_elf()->mutable_cudart()->set_major(13);
+  app.mutable_elf()->add_rpath("$ORIGIN/compat");
+  v1::FileReport driver = MakeFile("compat/libcuda.so.590.44.01", {});
+  driver.set_size_bytes(30 << 20);
+  driver.mutable_elf()->set_soname("libcuda.so.1");
+  v1::ForwardCompatNote& note = *driver.mutable_elf()->mutable_forward_compat();
+  note.mutable_cuda_version()->set_major(13);
+  note.mutable_cuda_version()->set_minor(1);
+  note.add_driver_branches(535);
+  const v1::ArtifactReport report = MakeArtifactOf({app, driver});
+  v1::HostFacts facts = FakeHost("9.0 R535");
+  facts.mutable_gpus(0)->set_name("NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(Answers(Ask(MakeArtifactOf({app}), facts)),
+            "fails 35 | fails 35 | fails 35");
+  const v1::Prediction prediction = Ask(report, facts);
+  EXPECT_EQ(Answers(prediction), "native | jit | native");
+  EXPECT_TRUE(HasReason(prediction.paths(0), "TP120"));
+  v1::Entry entry;
+  entry.add_command("app");
+  EXPECT_EQ(Answer(PredictEntry(report, entry, facts, facts.gpus(0),
+                                TestTables())[1]),
+            "jit");
+  // A second program without it still meets the driver.
+  v1::FileReport other = app;
+  other.set_name("other");
+  other.mutable_elf()->clear_rpath();
+  const v1::Prediction both = Ask(MakeArtifactOf({app, driver, other}), facts);
+  EXPECT_EQ(Answer(both.paths(0)), "fails 35");
+  EXPECT_EQ(Answer(both.files(0).paths(0)), "native");
+  EXPECT_EQ(Answer(both.files(2).paths(0)), "fails 35");
+  // Refused and undecided ones stop the program.
+  facts.mutable_gpus(0)->set_name("NVIDIA GeForce RTX 5090");
+  EXPECT_EQ(Answers(Ask(report, facts)), "fails 804 | fails 804 | fails 804");
+}
+
 // A public project's test of the PTX path failed inside cuFFT, whose code is
 // machine code alone; its own kernels compiled. Measured for cuBLAS and cuFFT
 // on an H200 (docs/gpu-runs.md).
