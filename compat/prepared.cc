@@ -172,17 +172,15 @@ void FindKernelClasses(FileView& file) {
           place.missing.push_back(i);
         }
       }
-      std::vector<KernelClass::Place>& of_kernel = places[kernel];
-      if (std::find(of_kernel.begin(), of_kernel.end(), place) ==
-          of_kernel.end()) {
-        of_kernel.push_back(std::move(place));
-      }
+      places[kernel].push_back(std::move(place));
     }
   }
   Interner<std::vector<KernelClass::Place>> classes;
   file.kernel_class.reserve(places.size());
   for (std::vector<KernelClass::Place>& of_kernel : places) {
     std::sort(of_kernel.begin(), of_kernel.end());
+    of_kernel.erase(std::unique(of_kernel.begin(), of_kernel.end()),
+                    of_kernel.end());
     const auto [number, is_new] = classes.Number(of_kernel);
     file.kernel_class.push_back(number);
     if (is_new) file.kernel_classes.push_back({std::move(of_kernel), 0});

@@ -101,5 +101,22 @@ TEST(Inherited, AnInheritedPackageDoesNotSayThingsTwice) {
   }
 }
 
+// Names come from the artifact; the command that settles is pasted.
+TEST(SettledBy, AFilesNameIsOneWord) {
+  const auto command = [](const std::string& name) {
+    v1::FileReport file = MakeFile(name, {"sm_90"});
+    file.set_kind(v1::FILE_KIND_PACKED);
+    return Ask(MakeArtifactOf({file}), FakeHost("9.0 R580"))
+        .paths(0)
+        .settled_by();
+  };
+  const std::string host = " on a host with GPU 9.0 (9.0)";
+  EXPECT_EQ(command("lib/a-1.0+cu12.so"),
+            "twinpath check lib/a-1.0+cu12.so" + host);
+  EXPECT_EQ(command("a b;id"), "twinpath check 'a b;id'" + host);
+  EXPECT_EQ(command("a'b"), "twinpath check 'a'\\''b'" + host);
+  EXPECT_EQ(command("--help"), "twinpath check ./--help" + host);
+}
+
 }  // namespace
 }  // namespace twinpath::compat

@@ -120,5 +120,21 @@ TEST(Predictor, ManyThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// One kernel in 20,000 fatbins, no two alike, as a generator of kernels or an
+// attacker writes them: work is in proportion to what is there.
+TEST(Predictor, AKernelInManyUnlikeFatbins) {
+  std::vector<std::string> fatbins;
+  for (int i = 0; i < 20000; ++i) {
+    fatbins.push_back(
+        absl::StrCat("k: sm_", 100 + i % 200, " sm_", 400 + i / 200));
+  }
+  fatbins.push_back("k: sm_90");
+  const v1::ArtifactReport report = MakeArtifact(fatbins);
+  const v1::HostFacts facts = FakeHost("9.0 R580");
+  const v1::Prediction prediction =
+      Predict(report, facts, facts.gpus(0), TestTables());
+  EXPECT_EQ(Answer(prediction.paths(0)), "native");
+}
+
 }  // namespace
 }  // namespace twinpath::compat
