@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/reason.h"
 #include "base/text.h"
 #include "cli/matrix.h"
@@ -38,17 +40,17 @@ void DropBookkeeping(std::vector<v1::Reason>* reasons) {
       reasons->end());
 }
 
-// Whether a cell's own verdict says the same.
-bool SaidByCell(const v1::Sweep& sweep, const v1::Finding& finding) {
+// Codes and details that cells' own verdicts say. Views into the sweep.
+using Said =
+    absl::flat_hash_set<std::pair<absl::string_view, absl::string_view>>;
+Said SaidByCells(const v1::Sweep& sweep) {
+  Said said;
   for (const v1::Cell& cell : sweep.cells()) {
     for (const v1::Reason& reason : cell.verdict().reasons()) {
-      if (reason.code() == finding.reason().code() &&
-          reason.detail() == finding.reason().detail()) {
-        return true;
-      }
+      said.emplace(reason.code(), reason.detail());
     }
   }
-  return false;
+  return said;
 }
 
 std::string CodeAndName(const v1::Reason& reason) {
@@ -183,10 +185,13 @@ std::string RenderReasons(const v1::Sweep& sweep, const ViewOptions& options) {
 
 std::string RenderFindings(const v1::Sweep& sweep, const ViewOptions& options) {
   std::string out;
+  const Said said = SaidByCells(sweep);
   for (const v1::Finding& finding : sweep.findings()) {
     // A cell's own reasons stand under the matrix already.
     if ((finding.scope() == v1::FINDING_SCOPE_CELL && !finding.mismatch()) ||
-        SaidByCell(sweep, finding)) {
+        said.contains(
+            std::make_pair(absl::string_view(finding.reason().code()),
+                           absl::string_view(finding.reason().detail())))) {
       continue;
     }
     if (finding.reason().code() == "TP411") continue;
