@@ -1,5 +1,6 @@
 #include "runner/confine.h"
 
+#include <asm/sockios.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -157,6 +158,8 @@ struct Aimed {
 };
 constexpr Aimed kAimed[] = {
     {SYS_kill, 0},
+    // Their group: a signal to one's own group would reach them.
+    {SYS_setpgid, 1},
     {SYS_tkill, 0},
     {SYS_tgkill, 0},
     {SYS_rt_sigqueueinfo, 0},
@@ -260,10 +263,17 @@ int ApplyFilter(const ConfineOptions& options) {
                                    CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
                                    CLONE_NEWPID | CLONE_NEWNET;
   program.RefuseBits(SYS_clone, 0, kNamespaces);
-  // Putting words into the mouth of a terminal.
-  const uint32_t terminal[] = {TIOCSTI, TIOCLINUX};
-  program.RefuseValues(SYS_ioctl, 1, terminal, 2);
+  // Putting words into the mouth of a terminal; where processes are guarded
+  // also naming who gets the signals of a file (FIOSETOWN, SIOCSPGRP), which
+  // could be SIGKILL to them.
+  const uint32_t controls[] = {TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP};
+  program.RefuseValues(SYS_ioctl, 1, controls,
+                       options.guarded_count > 0 ? 4 : 2);
   if (options.guarded_count > 0) {
+    const uint32_t owner[] = {F_SETOWN, F_SETOWN_EX};
+    program.RefuseValues(SYS_fcntl, 1, owner, 2);
+    // It takes a folder of /proc for a process; programs fall back to kill.
+    program.Refuse(SYS_pidfd_send_signal, kUnknown);
     uint32_t values[2 * kMaxGuarded + 1];
     int count = 0;
     for (int i = 0; i < options.guarded_count; ++i) {

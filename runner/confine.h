@@ -38,8 +38,9 @@ struct ConfineOptions {
   // Folders below which it may write. None: no Landlock.
   const char* writable[kMaxWritable] = {};
   int writable_count = 0;
-  // Processes that must not be signalled, traced or limited. With any, a signal
-  // to "all processes" is refused, too.
+  // Processes that must not be signalled, traced or limited, nor their groups
+  // joined. With any, a signal to "all processes" is refused, too, and naming a
+  // process that gets the signals of a file.
   pid_t guarded[kMaxGuarded] = {};
   int guarded_count = 0;
 };
