@@ -125,13 +125,7 @@ HostEffects::HostEffects(const v1::ArtifactReport& report)
     build.numbers.assign(numbers.begin(), numbers.end());
   }
   for (size_t i = 0; i < builds_.size(); ++i) {
-    if (report.files(static_cast<int>(i)).kind() !=
-        v1::FILE_KIND_ELF_EXECUTABLE) {
-      continue;
-    }
-    for (const size_t member : loader_.Closure(i)) {
-      builds_[member].starts = true;
-    }
+    builds_[i].starts = loader_.Starts(i);
   }
 }
 

@@ -25,6 +25,8 @@ LoaderModel::LoaderModel(const v1::ArtifactReport& report)
     brings_driver_ |= index_->file(i).elf().has_forward_compat();
     if (IsProgram(index_->file(i))) add(i);
   }
+  starts_.resize(index_->size());
+  for (const size_t file : reached) starts_[file] = true;
   // Libraries that no program of the artifact loads: first those that no other
   // file needs by name, then what is left (they need each other).
   absl::flat_hash_set<absl::string_view> needed;

@@ -74,6 +74,10 @@ class LoaderModel {
                        std::optional<size_t> started = std::nullopt,
                        bool inherits = true) const;
 
+  // Whether a file is a program, or one of those that a program of the artifact
+  // has loaded once it starts.
+  bool Starts(size_t file) const { return starts_[file]; }
+
   // Whether some process may find a forward-compatibility libcuda that the
   // artifact brings: false costs nothing to ask.
   bool BringsDriver() const { return brings_driver_; }
@@ -88,6 +92,7 @@ class LoaderModel {
   // loader_judge.h: what comes of that on a host.
   std::unique_ptr<const LoaderIndex> index_;
   std::vector<LoaderRoot> roots_;
+  std::vector<bool> starts_;
   bool brings_driver_ = false;
 };
 
