@@ -202,6 +202,8 @@ std::unique_ptr<CellProcessor> Agent::MakeProcessor() {
   host.gpu_policy = options_.gpu_policy;
   host.run_entry = runner::RunEntry;
   host.run_socket = options_.run_socket;
+  host.allow_unsigned_runs = options_.allow_unsigned_runs;
+  host.trust = options_.trust;
   return std::make_unique<HostProcessor>(host, *cache_, source_, journal_,
                                          facts_, clock_);
 }
@@ -487,6 +489,7 @@ v1::HostFacts CollectAgentFacts(const AgentOptions& options, FactsScope scope,
   }
   v1::HostFacts facts = runner::CollectFacts(facts_options);
   if (facts.machine_id().empty()) facts.set_machine_id(machine_id);
+  facts.set_allows_unsigned_runs(options.allow_unsigned_runs);
   return facts;
 }
 

@@ -13,6 +13,7 @@
 #include "agent/host_processor.h"
 #include "agent/session.h"
 #include "agent/spool.h"
+#include "runner/trusted_release.h"
 #include "runner/unit_socket.h"
 #include "twinpath/v1/facts.pb.h"
 
@@ -29,6 +30,10 @@ struct AgentOptions {
   // "key=value".
   std::vector<std::string> labels;
   GpuPolicy gpu_policy = GpuPolicy::kIdle;
+  // Whether this host runs what no key it trusts has signed; only without the
+  // run unit, which never does.
+  bool allow_unsigned_runs = false;
+  runner::TrustFiles trust;
   // Sockets of the units that run and probe; used where they are there.
   std::string run_socket = runner::kRunSocket;
   std::string probe_socket = runner::kProbeSocket;

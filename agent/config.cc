@@ -100,6 +100,10 @@ absl::Status ParseConfig(absl::string_view text, absl::string_view file,
                               ? GpuPolicy::kAlways
                               : GpuPolicy::kIdle;
   }
+  if (YamlReader unsigned_runs = root.Optional("allow_unsigned_runs");
+      unsigned_runs.present()) {
+    options->allow_unsigned_runs = unsigned_runs.Bool();
+  }
   if (YamlReader interval = root.Optional("facts_interval");
       interval.present()) {
     options->facts_interval = interval.Duration();

@@ -1,6 +1,7 @@
 // The agent's configuration file (agent.yaml, see config/agent.yaml): the same
-// settings as the flags, which win over it. Read strictly: an unknown key or a
-// wrong type is an error with file, line and column, all of them at once.
+// settings as the flags, which win over it, and allow_unsigned_runs, which has
+// no flag. Read strictly: an unknown key or a wrong type is an error with file,
+// line and column, all of them at once.
 
 #ifndef TWINPATH_AGENT_CONFIG_H_
 #define TWINPATH_AGENT_CONFIG_H_

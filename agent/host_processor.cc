@@ -125,6 +125,32 @@ decltype(runner::AttemptHooks::run) RunsInUnit(
   };
 }
 
+// Runs of this lease in bubblewrap: of the entry in the signed release, where
+// this host trusts it. The files are compared with the lease's manifest, which
+// is the release's, before each run.
+decltype(runner::AttemptHooks::run) SignedRuns(
+    const HostProcessorOptions& options, const v1::Lease& lease) {
+  return [&options, &lease](const v1::RunRequest& run, absl::Duration limit,
+                            const std::function<bool()>& cancelled) {
+    v1::Release release = lease.release();
+    *release.mutable_artifact() = lease.artifact();
+    const absl::StatusOr<const v1::Entry*> entry = runner::TrustedEntry(
+        release, lease.envelope(), lease.entry().name(), options.trust);
+    if (!entry.ok()) {
+      v1::Observation observation;
+      observation.set_attempt_id(run.attempt_id());
+      observation.set_path(run.path());
+      observation.set_jit_proof(run.jit_proof());
+      observation.set_ending(v1::ENDING_NOT_STARTED);
+      observation.set_problem(std::string(MessageOf(entry.status())));
+      return observation;
+    }
+    v1::RunRequest request = run;
+    *request.mutable_entry() = **entry;
+    return options.run_child(request, limit, cancelled);
+  };
+}
+
 // One cell's folder, removed with it.
 class CellFolder {
  public:
@@ -274,6 +300,8 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
   };
   if (IsSocket(options_.run_socket)) {
     hooks.run = RunsInUnit(options_.run_socket, lease, folder.artifact());
+  } else if (!options_.allow_unsigned_runs) {
+    hooks.run = SignedRuns(options_, lease);
   }
   v1::CellResult result = options_.run_entry(
       lease.entry(), paths, claimed.gpu_uuids, folder.artifact(), hooks);

@@ -20,7 +20,9 @@
 #include "agent/facts_keeper.h"
 #include "agent/journal.h"
 #include "base/clock.h"
+#include "runner/run.h"
 #include "runner/sequence.h"
+#include "runner/trusted_release.h"
 
 namespace twinpath::agent {
 
@@ -38,6 +40,15 @@ struct HostProcessorOptions {
   // Socket of the run unit. Where it is there, every run is asked for over it,
   // and none is started otherwise. Empty: bubblewrap.
   std::string run_socket;
+  // Run, in bubblewrap, also what no trusted key has signed. The run unit never
+  // does.
+  bool allow_unsigned_runs = false;
+  // What this host trusts, looked at before each run in bubblewrap.
+  runner::TrustFiles trust;
+  // runner::RunInChild, or a fake.
+  std::function<v1::Observation(const v1::RunRequest&, absl::Duration,
+                                std::function<bool()>)>
+      run_child = runner::RunInChild;
   // Pause between two looks at a busy GPU.
   absl::Duration busy_pause = absl::Seconds(10);
   // runner::RunEntry, or a fake.

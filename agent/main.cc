@@ -160,6 +160,12 @@ absl::Status Start(const Flags& flags, bool pause, bool resume) {
        {"state", options.state_directory},
        {"coordinator", options.coordinator},
        {"simulates", flags.simulate}});
+  if (options.allow_unsigned_runs && !options.profile) {
+    Log(LogLevel::kWarning,
+        "allow_unsigned_runs is set: whoever controls the coordinator decides "
+        "what runs on this host",
+        {{"config", flags.config}});
+  }
   TWINPATH_RETURN_IF_ERROR(
       RunAgent(options, notify, [] { return stop.load(); }));
   Log(LogLevel::kInfo, "agent ended");

@@ -108,6 +108,9 @@ std::string RenderFacts(const v1::HostFacts& facts,
         absl::StrCat(facts.os().pretty_name(), ", kernel ",
                      facts.os().kernel_release()),
         options, &out);
+  if (facts.allows_unsigned_runs()) {
+    Field("runs", "unsigned ones too (allow_unsigned_runs)", options, &out);
+  }
   const v1::Driver& driver = facts.driver();
   // What the driver supports and what toolkit is installed are two versions.
   Field("driver", OrWhy(driver.probe(), DriverText(facts)), options, &out);

@@ -10,10 +10,11 @@
 //   [ARGUMENT]...
 //
 // --writable: see ConfineOptions. --guard: the process that watches; it and
-// this one are guarded. Descriptor 3: the report, lines "up", then "exit N",
-// "signal N", "start ERRNO" or "confine ERRNO". Descriptor 4: the variables,
-// "NAME=value", each behind a zero byte's end. It links nothing but the C
-// library, since it must run inside any root file system.
+// this one are guarded. Descriptor 3: the report, lines "up", "landlock ABI"
+// (0: none), then "exit N", "signal N", "start ERRNO" or "confine ERRNO".
+// Descriptor 4: the variables, "NAME=value", each behind a zero byte's end. It
+// links nothing but the C library, since it must run inside any root file
+// system.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,6 +115,7 @@ void PreferForKilling() {
   if (const int error = Confine(options, &confined); error != 0) {
     Fail(pipe, {true, error});
   }
+  Report("landlock", confined.landlock_abi);
   execve(arguments[0], arguments, environment);
   Fail(pipe, {false, errno});
 }

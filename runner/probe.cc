@@ -34,10 +34,10 @@ v1::ProbeResponse ProbeInUnit(const UniqueFd& socket,
                               const v1::ProbeRequest& request,
                               absl::Duration deadline) {
   v1::ProbeResponse response;
-  absl::Status status = WriteMessage(socket.get(), request);
+  const Patience patience = Patience::For(deadline);
+  absl::Status status = WriteMessage(socket.get(), patience, request);
   if (status.ok()) {
-    status = ReadMessage(socket.get(), Patience::For(deadline), kMaxAnswerBytes,
-                         response);
+    status = ReadMessage(socket.get(), patience, kMaxAnswerBytes, response);
   }
   if (status.ok()) return response;
   if (absl::IsDeadlineExceeded(status)) {
@@ -132,7 +132,7 @@ absl::Status ServeProbe(int socket, const std::string& peer_user,
   watched.cancelled = [socket] { return PeerIsGone(socket); };
   TWINPATH_ASSIGN_OR_RETURN(const v1::ProbeResponse response,
                             ProbeInChild(request, kUnitDeadline, watched));
-  return WriteMessage(socket, response);
+  return WriteMessage(socket, Patience::For(kUnitDeadline), response);
 }
 
 }  // namespace twinpath::runner

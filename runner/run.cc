@@ -110,6 +110,7 @@ struct Report {
   bool up = false;
   std::string word;  // "exit", "signal", "start" or ""
   int number = 0;
+  int landlock_abi = 0;
 };
 
 Report ReadReport(int fd) {
@@ -124,7 +125,10 @@ Report ReadReport(int fd) {
     }
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
     int number = 0;
-    if (words.size() == 2 && absl::SimpleAtoi(words[1], &number)) {
+    if (words.size() != 2 || !absl::SimpleAtoi(words[1], &number)) continue;
+    if (words[0] == "landlock") {
+      report.landlock_abi = std::max(number, 0);
+    } else {
       report.word = words[0];
       report.number = number;
     }
@@ -364,7 +368,9 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
       UsesCacheFolder(request.path(), request.jit_proof())) {
     *observation.mutable_cache() = folder->CacheEvidenceNow();
   }
-  SetEnding(*result, ReadReport(report->get()), watch, *program, observation);
+  const Report ended = ReadReport(report->get());
+  observation.set_landlock_abi(static_cast<uint32_t>(ended.landlock_abi));
+  SetEnding(*result, ended, watch, *program, observation);
   if (!all_ended && observation.problem().empty()) {
     observation.set_problem("hung: a process of the run survived SIGKILL");
   }

@@ -20,15 +20,13 @@
 #ifndef TWINPATH_RUNNER_RUN_UNIT_H_
 #define TWINPATH_RUNNER_RUN_UNIT_H_
 
-#include <sys/types.h>
-
 #include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/file.h"
-#include "trust/trusted_keys.h"
+#include "runner/trusted_release.h"
 #include "twinpath/v1/artifact.pb.h"
 #include "twinpath/v1/observation.pb.h"
 #include "twinpath/v1/runner.pb.h"
@@ -39,10 +37,7 @@ namespace twinpath::runner {
 struct RunServerOptions {
   // Who may ask, besides root.
   std::string peer_user = "twinpath-agent";
-  std::string trusted_keys = trust::kTrustedKeysFolder;
-  std::string host_labels = "/etc/twinpath/host-labels";
-  // Owner of both; tests give their own.
-  uid_t owner = 0;
+  TrustFiles trust;
   // Folder for the copies and the run's folder.
   std::string work_parent = "/var/tmp";
   // What runs the verified request; RunHere in the unit, a fake in tests.

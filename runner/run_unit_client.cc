@@ -29,7 +29,7 @@ v1::Observation Begin(const v1::UnitRunRequest& request) {
 
 absl::Status SendFiles(int socket, const v1::FilesWanted& wanted,
                        const std::vector<const v1::ArtifactFile*>& files,
-                       const FileOpener& open) {
+                       const FileOpener& open, const Patience& patience) {
   if (wanted.count() == 0 || wanted.count() > kMaxDescriptors ||
       wanted.first() > files.size() ||
       wanted.count() > files.size() - wanted.first()) {
@@ -42,7 +42,7 @@ absl::Status SendFiles(int socket, const v1::FilesWanted& wanted,
     numbers.push_back(fd.get());
     opened.push_back(std::move(fd));
   }
-  return SendDescriptors(socket, numbers);
+  return SendDescriptors(socket, patience, numbers);
 }
 
 absl::StatusOr<v1::Observation> Talk(int socket,
@@ -53,7 +53,7 @@ absl::StatusOr<v1::Observation> Talk(int socket,
   for (const v1::ArtifactFile& file : request.release().artifact().files()) {
     if (file.type() == v1::FILE_TYPE_REGULAR) files.push_back(&file);
   }
-  TWINPATH_RETURN_IF_ERROR(WriteMessage(socket, request));
+  TWINPATH_RETURN_IF_ERROR(WriteMessage(socket, patience, request));
   while (true) {
     v1::UnitRunReply reply;
     TWINPATH_RETURN_IF_ERROR(
@@ -61,7 +61,7 @@ absl::StatusOr<v1::Observation> Talk(int socket,
     switch (reply.reply_case()) {
       case v1::UnitRunReply::kFilesWanted:
         TWINPATH_RETURN_IF_ERROR(
-            SendFiles(socket, reply.files_wanted(), files, open));
+            SendFiles(socket, reply.files_wanted(), files, open, patience));
         break;
       case v1::UnitRunReply::kResponse:
         return reply.response().observation();

@@ -11,40 +11,21 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/digest.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "inspect/manifest.h"
 #include "runner/paths.h"
 #include "runner/run_unit.h"
+#include "runner/trusted_release.h"
 #include "runner/unit_socket.h"
-#include "trust/signed_release.h"
 
 namespace twinpath::runner {
 namespace {
 
 constexpr size_t kMaxRequestBytes = 64 << 20;
-constexpr size_t kMaxLabelBytes = 64 << 10;
 // A caller that has connected has its request ready, and its files.
 constexpr absl::Duration kPeerPatience = absl::Minutes(1);
 constexpr size_t kBlock = 1 << 20;
-
-absl::StatusOr<trust::HostTrust> HostTrustNow(const RunServerOptions& options) {
-  trust::HostTrust host;
-  TWINPATH_ASSIGN_OR_RETURN(
-      host.keys, trust::LoadTrustedKeys(options.trusted_keys, options.owner));
-  const absl::StatusOr<std::string> labels =
-      trust::ReadOwnedFile(options.host_labels, kMaxLabelBytes, options.owner);
-  if (labels.ok()) {
-    TWINPATH_ASSIGN_OR_RETURN_CTX(host.labels, trust::ParseHostLabels(*labels),
-                                  options.host_labels);
-  } else if (!absl::IsNotFound(labels.status())) {
-    return labels.status();
-  }
-  host.now = absl::Now();
-  return host;
-}
 
 absl::Status WithCode(absl::string_view code, const absl::Status& status) {
   const absl::string_view message = MessageOf(status);
@@ -52,33 +33,10 @@ absl::Status WithCode(absl::string_view code, const absl::Status& status) {
   return {status.code(), absl::StrCat(code, " ", message)};
 }
 
-// The entry to run, out of a release that this host may run.
-absl::StatusOr<const v1::Entry*> TrustedEntry(const v1::UnitRunRequest& request,
-                                              const RunServerOptions& options) {
-  absl::StatusOr<trust::HostTrust> host = HostTrustNow(options);
-  if (!host.ok()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("TP130 release-refused: ", MessageOf(host.status())));
-  }
-  TWINPATH_RETURN_IF_ERROR(
-      trust::VerifyRelease(request.release(), request.envelope(), *host)
-          .status());
-  // Its digest is what was signed; the check makes it again from the files.
-  if (const absl::Status status =
-          inspect::ValidateArtifact(request.release().artifact());
-      !status.ok()) {
-    return WithCode("TP405 digest-differs: the manifest:", status);
-  }
-  for (const v1::Entry& entry : request.release().entries()) {
-    if (entry.name() == request.entry()) return &entry;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("TP130 release-refused: the release has no entry ",
-                   Printable(request.entry())));
-}
-
 // Copies what `from` holds into `to` and compares it with the manifest.
-absl::Status CopyVerified(int from, const v1::ArtifactFile& file, int to) {
+// UNAVAILABLE when the caller at `socket` has gone meanwhile.
+absl::Status CopyVerified(int socket, int from, const v1::ArtifactFile& file,
+                          int to) {
   struct stat info;
   if (fstat(from, &info) != 0) return ErrnoStatus(errno, "fstat");
   if (!S_ISREG(info.st_mode)) {
@@ -86,26 +44,33 @@ absl::Status CopyVerified(int from, const v1::ArtifactFile& file, int to) {
   }
   TWINPATH_ASSIGN_OR_RETURN(const Sha256 expected,
                             Sha256::FromRaw(file.digest().sha256()));
-  Sha256 actual;
-  if (ioctl(to, FICLONE, from) == 0) {
-    TWINPATH_ASSIGN_OR_RETURN(actual, Sha256OfDescriptor(to));
-  } else {
-    Sha256Stream digest;
-    for (uint64_t at = 0;;) {
-      TWINPATH_ASSIGN_OR_RETURN(const std::string block,
-                                PreadUpTo(from, at, kBlock));
-      if (block.empty()) break;
-      at += block.size();
-      if (at > file.size_bytes()) {
-        return absl::DataLossError(absl::StrCat(
-            "it is longer than the ", file.size_bytes(), " bytes signed"));
-      }
-      digest.Update(block);
-      TWINPATH_RETURN_IF_ERROR(WriteAll(to, block));
-    }
-    actual = digest.Finish();
+  // Where its blocks are shared the copy is read, so that nothing the caller
+  // does to the original counts.
+  const bool shared = ioctl(to, FICLONE, from) == 0;
+  if (shared && fstat(to, &info) != 0) return ErrnoStatus(errno, "fstat");
+  const auto wrong_size = [&](uint64_t size) {
+    return absl::DataLossError(absl::StrCat("it has ", size, " bytes, not the ",
+                                            file.size_bytes(), " signed"));
+  };
+  if (static_cast<uint64_t>(info.st_size) != file.size_bytes()) {
+    return wrong_size(static_cast<uint64_t>(info.st_size));
   }
-  if (actual != expected) {
+  Sha256Stream digest;
+  uint64_t at = 0;
+  while (true) {
+    if (PeerIsGone(socket)) {
+      return absl::UnavailableError("the caller has gone");
+    }
+    TWINPATH_ASSIGN_OR_RETURN(const std::string block,
+                              PreadUpTo(shared ? to : from, at, kBlock));
+    if (block.empty()) break;
+    at += block.size();
+    if (at > file.size_bytes()) return wrong_size(at);
+    digest.Update(block);
+    if (!shared) TWINPATH_RETURN_IF_ERROR(WriteAll(to, block));
+  }
+  if (at != file.size_bytes()) return wrong_size(at);
+  if (const Sha256 actual = digest.Finish(); actual != expected) {
     return absl::DataLossError(
         absl::StrCat("it is ", actual.Hex(), ", not ", expected.Hex()));
   }
@@ -115,7 +80,7 @@ absl::Status CopyVerified(int from, const v1::ArtifactFile& file, int to) {
   return absl::OkStatus();
 }
 
-absl::Status TakeFile(int from, const v1::ArtifactFile& file,
+absl::Status TakeFile(int socket, int from, const v1::ArtifactFile& file,
                       const std::string& folder) {
   // Names were checked with the manifest: relative, no "..", none below a link.
   const std::string path = JoinPath(folder, file.name());
@@ -123,7 +88,7 @@ absl::Status TakeFile(int from, const v1::ArtifactFile& file,
   const UniqueFd to(open(
       path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!to.valid()) return ErrnoStatus(errno, "making it");
-  return CopyVerified(from, file, to.get());
+  return CopyVerified(socket, from, file, to.get());
 }
 
 // Asks for the artifact's files and puts them into `folder`.
@@ -138,24 +103,23 @@ absl::Status TakeFiles(int socket, const v1::Artifact& artifact,
     v1::UnitRunReply reply;
     reply.mutable_files_wanted()->set_first(static_cast<uint32_t>(first));
     reply.mutable_files_wanted()->set_count(static_cast<uint32_t>(count));
-    TWINPATH_RETURN_IF_ERROR(WriteMessage(socket, reply));
+    TWINPATH_RETURN_IF_ERROR(
+        WriteMessage(socket, Patience::For(kPeerPatience), reply));
     TWINPATH_ASSIGN_OR_RETURN(
         const std::vector<UniqueFd> descriptors,
         ReceiveDescriptors(socket, count, Patience::For(kPeerPatience)));
     for (size_t i = 0; i < count; ++i) {
       const v1::ArtifactFile& file = *files[first + i];
       if (const absl::Status status =
-              TakeFile(descriptors[i].get(), file, folder);
+              TakeFile(socket, descriptors[i].get(), file, folder);
           !status.ok()) {
+        if (absl::IsUnavailable(status)) return status;
         const absl::string_view code =
             absl::IsDataLoss(status) || absl::IsInvalidArgument(status)
                 ? "TP405 digest-differs: file"
                 : "TP115 artifact-not-staged: file";
         return WithCode(absl::StrCat(code, " ", Printable(file.name()), ":"),
                         status);
-      }
-      if (PeerIsGone(socket)) {
-        return absl::UnavailableError("the caller has gone");
       }
     }
     first += count;
@@ -187,7 +151,8 @@ absl::StatusOr<v1::Observation> Run(int socket,
     observation.set_problem(std::string(MessageOf(status)));
     return observation;
   };
-  const absl::StatusOr<const v1::Entry*> entry = TrustedEntry(request, options);
+  const absl::StatusOr<const v1::Entry*> entry = TrustedEntry(
+      request.release(), request.envelope(), request.entry(), options.trust);
   if (!entry.ok()) return refuse(entry.status());
   // Not signed: who asks names them.
   for (const std::string& uuid : request.gpu_uuids()) {
@@ -238,7 +203,7 @@ absl::Status ServeRun(int socket, const RunServerOptions& options) {
                             Run(socket, request, options));
   v1::UnitRunReply reply;
   *reply.mutable_response()->mutable_observation() = std::move(observation);
-  return WriteMessage(socket, reply);
+  return WriteMessage(socket, Patience::For(kPeerPatience), reply);
 }
 
 }  // namespace twinpath::runner

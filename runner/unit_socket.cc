@@ -37,8 +37,8 @@ absl::Status Closed() {
   return absl::UnavailableError("the other end closed the connection");
 }
 
-// Waits until there is something to read.
-absl::Status WaitReadable(int socket, const Patience& patience) {
+// Waits until there is something to read (POLLIN) or room to write (POLLOUT).
+absl::Status WaitFor(int socket, short event, const Patience& patience) {
   while (true) {
     if (patience.cancelled && patience.cancelled()) {
       return absl::CancelledError("cancelled");
@@ -47,7 +47,7 @@ absl::Status WaitReadable(int socket, const Patience& patience) {
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError("no answer within the time limit");
     }
-    struct pollfd wait = {socket, POLLIN, 0};
+    struct pollfd wait = {socket, event, 0};
     const int ready = poll(
         &wait, 1,
         static_cast<int>(absl::ToInt64Milliseconds(std::min(left, kPoll)) + 1));
@@ -60,7 +60,7 @@ absl::Status ReadExactly(int socket, size_t size, const Patience& patience,
                          std::string& out) {
   out.clear();
   while (out.size() < size) {
-    TWINPATH_RETURN_IF_ERROR(WaitReadable(socket, patience));
+    TWINPATH_RETURN_IF_ERROR(WaitFor(socket, POLLIN, patience));
     const size_t have = out.size();
     const size_t room = std::min(size - have, kPiece);
     out.resize(have + room);
@@ -76,10 +76,13 @@ absl::Status ReadExactly(int socket, size_t size, const Patience& patience,
   return absl::OkStatus();
 }
 
-absl::Status SendAll(int socket, absl::string_view data) {
+absl::Status SendAll(int socket, const Patience& patience,
+                     absl::string_view data) {
   while (!data.empty()) {
-    const ssize_t sent = send(socket, data.data(), data.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
+    TWINPATH_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, patience));
+    const ssize_t sent =
+        send(socket, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (sent < 0) {
       return errno == EPIPE || errno == ECONNRESET
                  ? Closed()
@@ -150,7 +153,7 @@ bool PeerIsGone(int socket) {
          (wait.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-absl::Status WriteMessage(int socket,
+absl::Status WriteMessage(int socket, const Patience& patience,
                           const google::protobuf::MessageLite& message) {
   std::string bytes(kLengthBytes, '\0');
   if (!message.AppendToString(&bytes)) {
@@ -160,7 +163,7 @@ absl::Status WriteMessage(int socket,
   for (size_t i = 0; i < kLengthBytes; ++i) {
     bytes[i] = static_cast<char>(size >> (8 * (kLengthBytes - 1 - i)));
   }
-  return SendAll(socket, bytes);
+  return SendAll(socket, patience, bytes);
 }
 
 absl::Status ReadMessage(int socket, const Patience& patience, size_t max_bytes,
@@ -182,7 +185,8 @@ absl::Status ReadMessage(int socket, const Patience& patience, size_t max_bytes,
   return absl::OkStatus();
 }
 
-absl::Status SendDescriptors(int socket, absl::Span<const int> descriptors) {
+absl::Status SendDescriptors(int socket, const Patience& patience,
+                             absl::Span<const int> descriptors) {
   if (descriptors.empty() || descriptors.size() > kMaxDescriptors) {
     return absl::InvalidArgumentError("no such number of descriptors");
   }
@@ -203,8 +207,9 @@ absl::Status SendDescriptors(int socket, absl::Span<const int> descriptors) {
               sizeof(int) * descriptors.size());
   ssize_t sent;
   do {
-    sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
+    TWINPATH_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, patience));
+    sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && (errno == EINTR || errno == EAGAIN));
   if (sent == 1) return absl::OkStatus();
   return errno == EPIPE || errno == ECONNRESET
              ? Closed()
@@ -216,7 +221,7 @@ absl::StatusOr<std::vector<UniqueFd>> ReceiveDescriptors(
   if (count == 0 || count > kMaxDescriptors) {
     return absl::InvalidArgumentError("no such number of descriptors");
   }
-  TWINPATH_RETURN_IF_ERROR(WaitReadable(socket, patience));
+  TWINPATH_RETURN_IF_ERROR(WaitFor(socket, POLLIN, patience));
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxDescriptors)>
       control{};
   char byte = 0;

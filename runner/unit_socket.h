@@ -49,7 +49,9 @@ absl::Status CheckPeer(int socket, const std::string& user);
 // Whether the other end has closed.
 bool PeerIsGone(int socket);
 
-absl::Status WriteMessage(int socket,
+// DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE (the other end closed): also where
+// the other end does not read.
+absl::Status WriteMessage(int socket, const Patience& patience,
                           const google::protobuf::MessageLite& message);
 
 // DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE (the other end closed),
@@ -58,7 +60,9 @@ absl::Status WriteMessage(int socket,
 absl::Status ReadMessage(int socket, const Patience& patience, size_t max_bytes,
                          google::protobuf::MessageLite& message);
 
-absl::Status SendDescriptors(int socket, absl::Span<const int> descriptors);
+// Errors as WriteMessage.
+absl::Status SendDescriptors(int socket, const Patience& patience,
+                             absl::Span<const int> descriptors);
 
 // Exactly `count` descriptors that one SendDescriptors sent. Errors as
 // ReadMessage.

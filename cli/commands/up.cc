@@ -39,6 +39,12 @@ namespace {
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);
 constexpr absl::Duration kStopTimeout = absl::Seconds(10);
 
+constexpr char kAgentConfig[] =
+    "# Written by twinpath up at each start. Its coordinator listens on\n"
+    "# loopback and belongs to the person who tries Twinpath out here: sweeps\n"
+    "# need no signature.\n"
+    "allow_unsigned_runs: true\n";
+
 absl::StatusOr<std::string> StateFolder(const std::string& given) {
   if (!given.empty()) {
     return given[0] == '/' ? given : JoinPath(get_current_dir_name(), given);
@@ -122,10 +128,12 @@ class Up {
     }));
     progress.Show("starting the agents");
     if (!options_.no_host) {
+      const std::string config = JoinPath(state_, "agent.yaml");
+      TWINPATH_RETURN_IF_ERROR(WriteFileAtomic(config, kAgentConfig, 0600));
       TWINPATH_RETURN_IF_ERROR(StartDaemon(
           "agent",
-          {agent, "--state", JoinPath(state_, "agent"), "--coordinator",
-           address_, "--join-token-file", token_file}));
+          {agent, "--config", config, "--state", JoinPath(state_, "agent"),
+           "--coordinator", address_, "--join-token-file", token_file}));
       ++expected_;
     }
     int number = 0;

@@ -334,6 +334,7 @@ TEST_F(AgentGrpcTest, RunsAnEntryOnThisHost) {
   }
   options_.profile.reset();
   options_.host_name = "real-1";
+  options_.allow_unsigned_runs = true;
   options_.gpu_policy = GpuPolicy::kAlways;
   // Set globally: must not reach the process under test (I9).
   setenv("CUDA_FORCE_PTX_JIT", "1", 1);

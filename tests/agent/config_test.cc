@@ -31,7 +31,19 @@ TEST(Config, TheExampleIsReadAndSaysTheDefaults) {
   EXPECT_EQ(options.spool.max_results, defaults.spool.max_results);
   EXPECT_EQ(options.facts_interval, defaults.facts_interval);
   EXPECT_EQ(options.gpu_policy, defaults.gpu_policy);
+  EXPECT_FALSE(options.allow_unsigned_runs);
+  EXPECT_FALSE(defaults.allow_unsigned_runs);
   EXPECT_THAT(options.labels, ElementsAre("site=lab"));
+}
+
+TEST(Config, UnsignedRunsAreAllowedByTheWordOnly) {
+  AgentOptions options;
+  EXPECT_THAT(
+      ParseConfig("allow_unsigned_runs: true\n", "agent.yaml", &options),
+      IsOk());
+  EXPECT_TRUE(options.allow_unsigned_runs);
+  EXPECT_FALSE(
+      ParseConfig("allow_unsigned_runs: maybe\n", "agent.yaml", &options).ok());
 }
 
 TEST(Config, AllMistakesAreToldAtOnce) {

@@ -6,8 +6,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,11 +20,14 @@
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "compat/conditions.h"
+#include "inspect/manifest.h"
+#include "runner/trusted_release.h"
 #include "runner/unit_socket.h"
 #include "tests/agent/crash.h"
 #include "tests/agent/fake_blob_source.h"
 #include "tests/agent/fake_control.h"
 #include "tests/agent/temp.h"
+#include "trust/signed_release.h"
 
 namespace twinpath::agent {
 namespace {
@@ -112,6 +117,15 @@ class HostProcessorTest : public ::testing::Test {
     options.work_directory = JoinPath(temp_.path(), "work");
     options.gpu_policy = policy_;
     options.run_socket = run_socket_;
+    options.allow_unsigned_runs = allow_unsigned_;
+    options.trust = trust_;
+    options.run_child = [this](const v1::RunRequest& request, absl::Duration,
+                               const std::function<bool()>&) {
+      child_ = request;
+      v1::Observation observation;
+      observation.set_exit_code(7);
+      return observation;
+    };
     options.run_entry =
         [this](const v1::Entry& entry, const std::vector<v1::Path>& paths,
                const std::vector<std::string>& gpus, const std::string& folder,
@@ -143,22 +157,112 @@ class HostProcessorTest : public ::testing::Test {
   ClaimedLease claimed_;
   GpuPolicy policy_ = GpuPolicy::kIdle;
   std::string run_socket_;
+  bool allow_unsigned_ = false;
+  runner::TrustFiles trust_;
+  std::optional<v1::RunRequest> child_;
   std::function<void(const std::string&, const runner::AttemptHooks&)> in_run_;
   int runs_ = 0;
   std::string folder_;
 };
 
-TEST_F(HostProcessorTest, WithoutTheSocketRunsAreChildren) {
+TEST_F(HostProcessorTest, WithoutTheSocketUnsignedRunsNeedTheHostsWord) {
   run_socket_ = JoinPath(temp_.path(), "no.sock");
+  allow_unsigned_ = true;
   in_run_ = [](const std::string&, const runner::AttemptHooks& hooks) {
+    // RunEntry then starts the child.
     EXPECT_FALSE(hooks.run);
   };
   Process();
   EXPECT_EQ(runs_, 1);
+  allow_unsigned_ = false;
+  in_run_ = [](const std::string&, const runner::AttemptHooks& hooks) {
+    EXPECT_TRUE(hooks.run);
+  };
   // A file of that name is no socket.
   Spit(run_socket_, "", 0600);
   Process();
   EXPECT_EQ(runs_, 2);
+}
+
+// I10: without the unit, too, the host runs what a key it trusts has signed.
+class SignedRunTest : public HostProcessorTest {
+ protected:
+  SignedRunTest() : key_(*trust::PrivateKey::Generate()) {
+    EXPECT_THAT(MakeDirectories(Keys(), 0755), IsOk());
+    EXPECT_THAT(
+        WriteFileAtomic(JoinPath(Keys(), "a.pem"), *key_.PublicPem(), 0644),
+        IsOk());
+    v1::Lease& lease = claimed_.lease;
+    SetDigest();
+    lease.mutable_entry()->add_command("check");
+    *lease.mutable_release()->add_entries() = lease.entry();
+    v1::Release release = lease.release();
+    *release.mutable_artifact() = lease.artifact();
+    const auto envelope = trust::SignRelease(release, key_);
+    EXPECT_THAT(envelope, IsOk());
+    *lease.mutable_envelope() = *envelope;
+  }
+  void SetDigest() {
+    v1::Artifact& artifact = *claimed_.lease.mutable_artifact();
+    const auto digest = inspect::ArtifactDigest(artifact);
+    ASSERT_THAT(digest, IsOk());
+    artifact.mutable_digest()->set_sha256(digest->Raw());
+  }
+  std::string Keys() const { return JoinPath(temp_.path(), "keys"); }
+  // What the hook answers for one attempt.
+  v1::Observation Attempt() {
+    trust_.keys = Keys();
+    trust_.labels = JoinPath(temp_.path(), "labels");
+    trust_.owner = getuid();
+    v1::Observation seen;
+    in_run_ = [&](const std::string&, const runner::AttemptHooks& hooks) {
+      ASSERT_TRUE(hooks.run);
+      v1::RunRequest request;
+      request.set_attempt_id("a1");
+      *request.mutable_entry() = claimed_.lease.entry();
+      seen = hooks.run(request, absl::Minutes(1), nullptr);
+    };
+    Process();
+    return seen;
+  }
+  void ExpectRefused(const std::string& why) {
+    const v1::Observation seen = Attempt();
+    EXPECT_EQ(seen.ending(), v1::ENDING_NOT_STARTED);
+    EXPECT_EQ(seen.attempt_id(), "a1");
+    EXPECT_THAT(seen.problem(), HasSubstr(why));
+    EXPECT_FALSE(child_) << "it ran";
+  }
+
+  const trust::PrivateKey key_;
+};
+
+TEST_F(SignedRunTest, RunsTheEntryThatWasSigned) {
+  // What the coordinator says beside it does not count.
+  claimed_.lease.mutable_entry()->add_command("--more");
+  EXPECT_EQ(Attempt().exit_code(), 7);
+  ASSERT_TRUE(child_);
+  EXPECT_THAT(child_->entry().command(), ElementsAre("check"));
+}
+
+TEST_F(SignedRunTest, UnsignedIsRefused) {
+  claimed_.lease.clear_envelope();
+  ExpectRefused("TP130 release-refused: it is not signed");
+}
+
+TEST_F(SignedRunTest, WithoutAKeyNothingRuns) {
+  ASSERT_THAT(RemoveTree(JoinPath(Keys(), "a.pem")), IsOk());
+  ExpectRefused("TP130 release-refused: no key is trusted");
+}
+
+TEST_F(SignedRunTest, WhatTheCoordinatorChangesIsRefused) {
+  claimed_.lease.mutable_release()->mutable_entries(0)->add_command("--more");
+  ExpectRefused("TP130");
+}
+
+TEST_F(SignedRunTest, FilesThatWereNotSignedAreRefused) {
+  AddFile("more", "another program");
+  SetDigest();
+  ExpectRefused("TP130 release-refused: what was signed is another release");
 }
 
 // The unit gets the release as it was signed and the files as they lie in the
@@ -184,13 +288,15 @@ TEST_F(HostProcessorTest, WithTheSocketRunsAreAskedFor) {
                 IsOk());
     v1::UnitRunReply reply;
     reply.mutable_files_wanted()->set_count(1);
-    EXPECT_THAT(runner::WriteMessage(connection.get(), reply), IsOk());
+    EXPECT_THAT(runner::WriteMessage(connection.get(), patience, reply),
+                IsOk());
     const auto files =
         runner::ReceiveDescriptors(connection.get(), 1, patience);
     EXPECT_THAT(files, IsOk());
     if (files.ok()) sent = PreadUpTo((*files)[0].get(), 0, 100).value_or("?");
     reply.mutable_response()->mutable_observation()->set_exit_code(3);
-    EXPECT_THAT(runner::WriteMessage(connection.get(), reply), IsOk());
+    EXPECT_THAT(runner::WriteMessage(connection.get(), patience, reply),
+                IsOk());
   });
   in_run_ = [](const std::string&, const runner::AttemptHooks& hooks) {
     ASSERT_TRUE(hooks.run);

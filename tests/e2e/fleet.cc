@@ -137,7 +137,8 @@ absl::Status Fleet::KillCoordinator() {
 
 absl::Status Fleet::StartAgent(const std::string& name,
                                const std::string& profile,
-                               const std::vector<std::string>& environment) {
+                               const std::vector<std::string>& environment,
+                               absl::string_view config) {
   cli::ChildOptions options;
   options.argv = {Program("twinpath-agent"),
                   "--state",
@@ -148,6 +149,12 @@ absl::Status Fleet::StartAgent(const std::string& name,
                   JoinTokenFile(),
                   "--host-name",
                   name};
+  if (!config.empty()) {
+    const std::string file = absl::StrCat(name, ".yaml");
+    TWINPATH_RETURN_IF_ERROR(Write(file, config, 0600));
+    options.argv.push_back("--config");
+    options.argv.push_back(JoinPath(folder(), file));
+  }
   if (!profile.empty()) {
     options.argv.push_back("--simulate");
     options.argv.push_back(profile);

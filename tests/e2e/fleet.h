@@ -50,8 +50,10 @@ class Fleet {
   std::string JoinTokenFile() const;
 
   // Starts (or starts again) the agent `name`. `profile` empty: this host.
+  // `config`: its agent.yaml.
   absl::Status StartAgent(const std::string& name, const std::string& profile,
-                          const std::vector<std::string>& environment = {});
+                          const std::vector<std::string>& environment = {},
+                          absl::string_view config = "");
   // Ends an agent with a signal and waits for it.
   absl::Status StopAgent(const std::string& name, int signal);
   // Waits until the agent has ended by itself; its wait status.

@@ -150,11 +150,28 @@ TEST_F(SweepTest, ACancelledSweepSaysSo) {
   EXPECT_THAT(watch.out, AllOf(HasSubstr("cancelled"), HasSubstr("h200")));
 }
 
-TEST_F(SweepTest, TheRealHostIsShownAsItIs) {
+// Without keys a host runs nothing, and it says so.
+TEST_F(SweepTest, TheRealHostRefusesWhatIsNotSigned) {
   ASSERT_THAT(fleet_->StartAgent("here", ""), IsOk());
   ASSERT_THAT(fleet_->WaitForHosts(1), IsOk());
+  EXPECT_THAT(fleet_->Cli({"hosts", "show", "here"}).out,
+              Not(HasSubstr("unsigned")));
+  const CliResult result = fleet_->Cli(
+      {"--format", "json", "sweep", "start", "sweep.yaml", "--watch"});
+  EXPECT_NE(result.exit_code, 0) << result.out;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("TP130"), HasSubstr("ENDING_NOT_STARTED")));
+  EXPECT_THAT(result.out, Not(HasSubstr("ENDING_EXITED")));
+}
+
+TEST_F(SweepTest, TheRealHostIsShownAsItIs) {
+  ASSERT_THAT(fleet_->StartAgent("here", "", {}, "allow_unsigned_runs: true\n"),
+              IsOk());
+  ASSERT_THAT(fleet_->WaitForHosts(1), IsOk());
+  EXPECT_THAT(fleet_->Log("here"), HasSubstr("allow_unsigned_runs"));
   const CliResult hosts = fleet_->Cli({"hosts", "show", "here"});
   EXPECT_EQ(hosts.exit_code, 0) << hosts.err;
+  EXPECT_THAT(hosts.out, HasSubstr("unsigned"));
   EXPECT_THAT(hosts.out, Not(HasSubstr("simulated")));
   const CliResult result =
       fleet_->Cli({"sweep", "start", "sweep.yaml", "--watch"});

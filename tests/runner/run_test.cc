@@ -1,6 +1,8 @@
 // How a run ended and what it left.
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "absl/strings/match.h"
 #include "base/digest.h"
@@ -27,6 +29,17 @@ TEST_F(RunTest, ExitCodeOfTheProgram) {
     EXPECT_EQ(run.sandbox(), "bubblewrap");
     EXPECT_EQ(run.attempt_id(), request.attempt_id());
   }
+}
+
+// What the kernel has is what is said; without it the artifact is not kept as
+// it was verified.
+TEST_F(RunTest, SaysWhetherLandlockWasThere) {
+  constexpr long kCreateRuleset = 444;
+  const long abi = syscall(kCreateRuleset, nullptr, size_t{0}, 1u);
+  const v1::Observation run = Run(Request({"exit", "0"}));
+  EXPECT_EQ(run.exit_code(), 0);
+  EXPECT_EQ(run.ending(), v1::ENDING_EXITED);
+  EXPECT_EQ(run.landlock_abi(), abi >= 2 ? static_cast<uint32_t>(abi) : 0u);
 }
 
 TEST_F(RunTest, SignalIsNotMistakenForAnExitCode) {

@@ -56,9 +56,9 @@ class RunUnit : public ::testing::Test {
     if (const passwd* self = getpwuid(getuid()); self != nullptr) {
       options_.peer_user = self->pw_name;
     }
-    options_.trusted_keys = Path("keys");
-    options_.host_labels = Path("labels");
-    options_.owner = getuid();
+    options_.trust.keys = Path("keys");
+    options_.trust.labels = Path("labels");
+    options_.trust.owner = getuid();
     options_.work_parent = Path("work");
     options_.run = [this](const v1::RunRequest& request) {
       asked_ = request;
@@ -202,9 +202,21 @@ TEST_F(RunUnit, AFileThatIsAnotherIsRefused) {
   Put("data", "DATA", 0644);
   ExpectRefused(request, "TP405 digest-differs: file data");
   Put("data", "data and more", 0644);
-  ExpectRefused(request, "longer than");
+  ExpectRefused(request, "it has 13 bytes, not the 4 signed");
   Put("data", "dat", 0644);
-  ExpectRefused(request, "TP405");
+  ExpectRefused(request, "it has 3 bytes, not the 4 signed");
+}
+
+// A file of another size is not read at all: this one would take minutes.
+TEST_F(RunUnit, AFileOfAnotherSizeIsNotHashed) {
+  open_ = [this](const v1::ArtifactFile&) -> absl::StatusOr<UniqueFd> {
+    UniqueFd fd(open(Path("huge").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (ftruncate(fd.get(), off_t{1} << 40) != 0) {
+      return absl::UnavailableError("no sparse file of a terabyte here");
+    }
+    return fd;
+  };
+  ExpectRefused(Request(), "it has 1099511627776 bytes, not the");
 }
 
 TEST_F(RunUnit, WhatIsNoFileIsRefused) {
@@ -278,11 +290,15 @@ TEST_F(UnitSocket, NonsenseIsNoMessage) {
 
 TEST_F(UnitSocket, DescriptorsThatWereNotAskedForAreRefused) {
   const int numbers[] = {0, 1, 2};
-  ASSERT_THAT(SendDescriptors(a_.get(), numbers), IsOk());
+  ASSERT_THAT(
+      SendDescriptors(a_.get(), Patience::For(absl::Minutes(1)), numbers),
+      IsOk());
   EXPECT_FALSE(
       ReceiveDescriptors(b_.get(), 2, Patience::For(absl::Minutes(1))).ok());
   // With a message they are dropped by the kernel.
-  ASSERT_THAT(SendDescriptors(a_.get(), numbers), IsOk());
+  ASSERT_THAT(
+      SendDescriptors(a_.get(), Patience::For(absl::Minutes(1)), numbers),
+      IsOk());
   ASSERT_THAT(WriteAll(a_.get(), std::string("\0\0\0", 3)), IsOk());
   const int next = dup(0);
   close(next);
@@ -291,6 +307,30 @@ TEST_F(UnitSocket, DescriptorsThatWereNotAskedForAreRefused) {
   const int again = dup(0);
   EXPECT_EQ(next, again);
   close(again);
+}
+
+// The other end reads nothing: more is sent than a socket takes.
+TEST_F(UnitSocket, SendingEnds) {
+  v1::RunRequest message;
+  message.set_artifact_directory(std::string(16 << 20, 'x'));
+  EXPECT_EQ(
+      WriteMessage(a_.get(), Patience::For(absl::Milliseconds(200)), message)
+          .code(),
+      absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(WriteMessage(a_.get(),
+                         Patience::For(absl::Minutes(1), [] { return true; }),
+                         message)
+                .code(),
+            absl::StatusCode::kCancelled);
+  const int numbers[] = {0};
+  EXPECT_EQ(
+      SendDescriptors(a_.get(), Patience::For(absl::Milliseconds(200)), numbers)
+          .code(),
+      absl::StatusCode::kDeadlineExceeded);
+  b_.Close();
+  EXPECT_EQ(
+      WriteMessage(a_.get(), Patience::For(absl::Minutes(1)), message).code(),
+      absl::StatusCode::kUnavailable);
 }
 
 TEST_F(UnitSocket, WaitingEnds) {
