@@ -13,7 +13,6 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/status.h"
-#include "runner/driver_files.h"
 #include "runner/leaks.h"
 #include "runner/loader.h"
 #include "runner/toolkit.h"
@@ -205,7 +204,6 @@ v1::HostFacts CollectFacts(const FactsOptions& options) {
     driver.set_branch(DriverBranch(driver.kernel_module_version().empty()
                                        ? driver.libcuda_version()
                                        : driver.kernel_module_version()));
-    AddDriverFiles(options.root, driver);
   }
   facts.set_platform(DetectPlatform(options.root, probe));
 

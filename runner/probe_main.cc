@@ -17,6 +17,7 @@
 #include "base/exit_code.h"
 #include "base/status.h"
 #include "runner/child_protocol.h"
+#include "runner/driver_files.h"
 #include "runner/driver_probe.h"
 #include "runner/probe.h"
 #include "twinpath/v1/runner.pb.h"
@@ -50,6 +51,11 @@ int main(int argc, char** argv) {
   }
   const absl::Time start = absl::Now();
   twinpath::v1::ProbeResponse response = twinpath::runner::ProbeDriver(request);
+  // Here, not in the agent: it sees no device nodes, and a library's note is
+  // parsed.
+  if (request.driver()) {
+    twinpath::runner::AddDriverFiles(/*root=*/"", *response.mutable_driver());
+  }
   const absl::Duration took = absl::Now() - start;
   response.mutable_duration()->set_seconds(absl::ToInt64Seconds(took));
   response.mutable_duration()->set_nanos(

@@ -5,13 +5,18 @@
 
 #include <cstdlib>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
+#include "runner/driver_files.h"
 
 namespace twinpath::runner {
 namespace {
+
+using ::testing::ElementsAreArray;
 
 class Facts : public ::testing::Test {
  protected:
@@ -91,7 +96,12 @@ TEST_F(Facts, OfAHostWithAFakeDriver) {
   options.use_process_environment = false;
   options.environment = {"CUDA_CACHE_DISABLE=1"};
   options.probe.library_directory = JoinPath(bin, "runner_test_drivers/full");
+  // Device nodes and libraries are looked at in the probe, which sees this
+  // host's: here one of a driver is there and the others are not.
+  Put("/dev/nvidiactl", "");
   const v1::HostFacts facts = CollectFacts(options);
+  const std::vector<std::string> missing = MissingNodes(/*root=*/"");
+  EXPECT_THAT(facts.driver().missing_nodes(), ElementsAreArray(missing));
   EXPECT_EQ(facts.agent_version(), "1.2.3");
   EXPECT_EQ(facts.boot_id(), "11111111-2222-3333-4444-555555555555");
   EXPECT_EQ(facts.driver().branch(), "R580");
