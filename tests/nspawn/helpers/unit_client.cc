@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,7 +32,7 @@ struct Flags {
   uint64_t memory = 0;
   uint32_t output = 0;
   // The connection is closed after so many seconds; 0: never.
-  int hold = 0;
+  std::string hold;
   int64_t not_after = 0;
   std::string sent_file;
   std::string changed_argument;
@@ -97,7 +96,6 @@ int Run(const Flags& flags) {
                  std::string(request.status().message()).c_str());
     return 2;
   }
-  const auto start = std::chrono::steady_clock::now();
   const v1::Observation seen = runner::RunInUnit(
       flags.socket, *request,
       [&](const v1::ArtifactFile&) {
@@ -105,15 +103,18 @@ int Run(const Flags& flags) {
                                                        : flags.sent_file);
       },
       absl::Minutes(5),
+      // The connection is closed once this file is there.
       [&] {
-        return flags.hold != 0 && std::chrono::steady_clock::now() - start >
-                                      std::chrono::seconds(flags.hold);
+        return !flags.hold.empty() && access(flags.hold.c_str(), F_OK) == 0;
       });
-  std::printf("ending=%s exit=%d signal=%d sandbox=%s kept=%zu total=%llu\n",
-              v1::Ending_Name(seen.ending()).c_str(), seen.exit_code(),
-              seen.signal(), seen.sandbox().c_str(),
-              seen.stdout().head().size() + seen.stdout().tail().size(),
-              static_cast<unsigned long long>(seen.stdout().total_bytes()));
+  std::printf(
+      "ending=%s exit=%d signal=%d sandbox=%s kept=%zu total=%llu "
+      "landlock=%u\n",
+      v1::Ending_Name(seen.ending()).c_str(), seen.exit_code(), seen.signal(),
+      seen.sandbox().c_str(),
+      seen.stdout().head().size() + seen.stdout().tail().size(),
+      static_cast<unsigned long long>(seen.stdout().total_bytes()),
+      seen.landlock_abi());
   std::printf("problem: %s\n", seen.problem().c_str());
   std::printf("out: %.4000s\n", seen.stdout().head().c_str());
   std::printf("err: %.4000s\n", seen.stderr().head().c_str());
