@@ -493,8 +493,7 @@ std::optional<PathEvaluation> EvaluateRuns(
 bool HasCompiled(const v1::CellResult& result) {
   for (const v1::Observation& observation : result.observations()) {
     if (observation.path() == v1::PATH_PTX_JIT && observation.jit_proof() &&
-        observation.cache().observed() &&
-        DriverCompiled(observation.cache())) {
+        observation.cache().observed() && DriverCompiled(observation.cache())) {
       return true;
     }
   }

@@ -43,9 +43,10 @@ TEST(NewerThanTheTables, PtxOfAnUnknownVersionOnAnUnknownDriverIsUnknown) {
   EXPECT_EQ(Answer(prediction.paths(1)), "unknown");
   EXPECT_FALSE(prediction.paths(1).settled_by().empty());
   // On a driver whose ceiling is known it is above it.
-  EXPECT_EQ(Answer(On(FakeHost("9.0 R580"), MakeArtifact({"compute_90@99.0"}))
-                       .paths(1)),
-            "fails 222");
+  EXPECT_EQ(
+      Answer(
+          On(FakeHost("9.0 R580"), MakeArtifact({"compute_90@99.0"})).paths(1)),
+      "fails 222");
 }
 
 TEST(NewerThanTheTables, ATargetNobodyKnowsIsNotCountedAsCover) {

@@ -18,8 +18,8 @@
 #include "base/status.h"
 #include "runner/paths.h"
 #include "tests/gpu/row_outcome.h"
-#include "verdict/compiled.h"
 #include "twinpath/v1/sweep.pb.h"
+#include "verdict/compiled.h"
 
 namespace twinpath::gpu {
 namespace {
