@@ -70,7 +70,8 @@ TEST(Coverage, WithoutADriverEveryProgramFailsAndSaysWhere) {
   const char* folder = std::getenv("TWINPATH_KERNELS_DIR");
   if (folder == nullptr ||
       access(JoinPath(folder, "coverage/fp64").c_str(), X_OK) != 0) {
-    GTEST_SKIP() << "no nvcc of CUDA 12.8 or later when this was configured";
+    GTEST_SKIP() << "not built: no nvcc of CUDA 12.8 or later, or a "
+                    "sanitizer's preset";
   }
   for (const std::string& program : Programs()) {
     SCOPED_TRACE(program);
