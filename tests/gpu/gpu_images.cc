@@ -19,7 +19,7 @@
 // tried.
 //
 // Not compared: images nothing is predicted for (unknown), and pieces for a
-// link that fail alone with 200, 218, 300 or 500 (their other halves lie in
+// link that fail alone with 218, 300 or 500 (their other halves lie in
 // other fatbins).
 //
 // Exit 0: all equal; 1: a difference, listed; 2: usage, or nothing could be
@@ -90,8 +90,7 @@ struct Try {
     return loads() ? result == 0 : result == static_cast<int>(cuda_error);
   }
   bool link_input() const {
-    return relocatable &&
-           (result == 200 || result == 218 || result == 300 || result == 500);
+    return relocatable && (result == 218 || result == 300 || result == 500);
   }
 };
 
