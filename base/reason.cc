@@ -116,6 +116,17 @@ constexpr ReasonInfo kReasons[] = {
      "not for this host or this time.",
      "Sign the release (twinpath release sign) with a key of "
      "/etc/twinpath/trusted-keys.d, and start the sweep with --signature."},
+    {"TP137", "reservation-failed", ReasonGroup::kHost, ReasonSeverity::kError,
+     "The host's own command for reserving or releasing a GPU failed.",
+     "Run the command of gpu.reserve or gpu.release in agent.yaml by hand, as "
+     "the agent's user."},
+    {"TP138", "host-paused", ReasonGroup::kHost, ReasonSeverity::kWarning,
+     "The host's owner has paused runs on it.",
+     "twinpath-agent resume on the host, or wait until the pause ends."},
+    {"TP139", "mixed-gpus", ReasonGroup::kHost, ReasonSeverity::kNote,
+     "The host has GPUs of different models; what is true of one says nothing "
+     "about the other.",
+     "Name GPUs by UUID; run an entry on each model (--all-gpus)."},
     {"TP200", "native-image", ReasonGroup::kPrediction, ReasonSeverity::kNote,
      "Machine code for this GPU is present.", "Nothing to do."},
     {"TP201", "no-image", ReasonGroup::kPrediction, ReasonSeverity::kError,
@@ -399,6 +410,28 @@ constexpr ReasonInfo kReasons[] = {
     {"TP326", "library-status", ReasonGroup::kRun, ReasonSeverity::kError,
      "A CUDA library returned an error of its own.",
      "Look at the driver log (CUDA_LOG_FILE) for the CUDA error behind it."},
+    {"TP327", "device-not-watched", ReasonGroup::kRun, ReasonSeverity::kNote,
+     "Whether the driver reported a fault of the GPU during the run could not "
+     "be seen.",
+     "twinpath doctor says whether the probe reaches NVML; the kernel log of "
+     "the host has the Xid lines."},
+    {"TP328", "clocks-lowered", ReasonGroup::kRun, ReasonSeverity::kNote,
+     "The GPU's clocks were lowered by heat, power or a fault around the run.",
+     "Times measured there are not comparable; look at cooling and power."},
+    {"TP335", "image-refused", ReasonGroup::kRun, ReasonSeverity::kError,
+     "The driver refused a device-code image that is for this GPU.",
+     "Look at the error and the driver's log of the image: twinpath check "
+     "--images FILE."},
+    {"TP336", "image-not-decided", ReasonGroup::kRun, ReasonSeverity::kWarning,
+     "For some images the driver gave no answer: its process died, was ended "
+     "at the limit, or there was no time or memory left.",
+     "Run again with more time, or look at the images named: twinpath check "
+     "--images FILE."},
+    {"TP337", "link-input", ReasonGroup::kRun, ReasonSeverity::kNote,
+     "Relocatable images are pieces that other pieces complete; alone they do "
+     "not load.",
+     "Nothing to do: what the program links from them at run time is seen in "
+     "its own runs."},
     {"TP401", "prediction-contradicted", ReasonGroup::kFleet,
      ReasonSeverity::kError, "The driver did something else than predicted.",
      "This is a defect of the model: report it with the evidence."},
@@ -453,6 +486,11 @@ constexpr ReasonInfo kReasons[] = {
     {"TP421", "predicted-failure", ReasonGroup::kFleet, ReasonSeverity::kError,
      "The model predicts a failure, and nothing observed contradicts it.",
      "See the prediction's reason."},
+    {"TP430", "image-loads-contradicted", ReasonGroup::kFleet,
+     ReasonSeverity::kError,
+     "The driver did with images something else than predicted.",
+     "This is a defect of the model, or of the driver: report it with the "
+     "evidence."},
     {"TP501", "conditions-stale", ReasonGroup::kEvidence,
      ReasonSeverity::kWarning,
      "The host's conditions are not those the verdict rests on.",
