@@ -116,6 +116,21 @@ constexpr ReasonInfo kReasons[] = {
      "not for this host or this time.",
      "Sign the release (twinpath release sign) with a key of "
      "/etc/twinpath/trusted-keys.d, and start the sweep with --signature."},
+    {"TP131", "toolkit-missing", ReasonGroup::kHost, ReasonSeverity::kWarning,
+     "The host has no CUDA toolkit with nvcc, so there is none to check.",
+     "Install one, or name its folder: twinpath check --toolchain --toolkit "
+     "DIR."},
+    {"TP132", "toolkit-unusable", ReasonGroup::kHost, ReasonSeverity::kError,
+     "A toolkit's compiler does not run, does not answer, or does not build "
+     "the check program.",
+     "Look at the command and its output in the step named; often the host "
+     "compiler is missing or newer than the toolkit allows."},
+    {"TP133", "toolkit-builds-something-else", ReasonGroup::kHost,
+     ReasonSeverity::kError,
+     "What a toolkit built does not hold the machine code or the PTX that was "
+     "asked for.",
+     "Look for a wrapper, a profile or variables that change nvcc's options; "
+     "do not go by its exit code."},
     {"TP137", "reservation-failed", ReasonGroup::kHost, ReasonSeverity::kError,
      "The host's own command for reserving or releasing a GPU failed.",
      "Run the command of gpu.reserve or gpu.release in agent.yaml by hand, as "
@@ -491,6 +506,10 @@ constexpr ReasonInfo kReasons[] = {
      "The driver did with images something else than predicted.",
      "This is a defect of the model, or of the driver: report it with the "
      "evidence."},
+    {"TP431", "witness-differs", ReasonGroup::kFleet, ReasonSeverity::kWarning,
+     "cuobjdump lists other images in a file than were read here, and no named "
+     "rule explains the difference.",
+     "Report it with the file; meanwhile trust neither reading of it."},
     {"TP501", "conditions-stale", ReasonGroup::kEvidence,
      ReasonSeverity::kWarning,
      "The host's conditions are not those the verdict rests on.",
