@@ -447,6 +447,10 @@ constexpr ReasonInfo kReasons[] = {
      "not load.",
      "Nothing to do: what the program links from them at run time is seen in "
      "its own runs."},
+    {"TP338", "output-file-missing", ReasonGroup::kRun, ReasonSeverity::kError,
+     "A file that the entry names was not left in its working folder.",
+     "Write it below the working folder, as a file and not as a link; a name "
+     "with \"..\" or an absolute one is never looked for."},
     {"TP401", "prediction-contradicted", ReasonGroup::kFleet,
      ReasonSeverity::kError, "The driver did something else than predicted.",
      "This is a defect of the model: report it with the evidence."},
@@ -510,6 +514,18 @@ constexpr ReasonInfo kReasons[] = {
      "cuobjdump lists other images in a file than were read here, and no named "
      "rule explains the difference.",
      "Report it with the file; meanwhile trust neither reading of it."},
+    {"TP432", "reference-differs", ReasonGroup::kFleet, ReasonSeverity::kError,
+     "A result differs from the reference that the release holds.",
+     "Look for code that depends on the GPU; record the reference again if the "
+     "program was changed on purpose."},
+    {"TP433", "results-differ", ReasonGroup::kFleet, ReasonSeverity::kWarning,
+     "Hosts of different classes, or different GPUs of one host, give "
+     "different results.",
+     "Compare numbers within a tolerance, or record a reference and state it."},
+    {"TP434", "results-not-compared", ReasonGroup::kFleet,
+     ReasonSeverity::kWarning,
+     "What was kept of a result does not suffice to compare it.",
+     "Let the program write less, or compare byte for byte."},
     {"TP501", "conditions-stale", ReasonGroup::kEvidence,
      ReasonSeverity::kWarning,
      "The host's conditions are not those the verdict rests on.",

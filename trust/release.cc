@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -17,6 +18,7 @@
 #include "base/digest.h"
 #include "base/status.h"
 #include "base/target_name.h"
+#include "trust/entry_rules.h"
 
 namespace twinpath::trust {
 namespace {
@@ -68,34 +70,116 @@ absl::StatusOr<std::string> TargetText(absl::string_view prefix,
   }
 }
 
-absl::Status AddOutput(const v1::Entry& entry, const std::string& prefix,
+// "1.0000000000000000e-06 0.0000000000000000e+00", and " nan" behind it where a
+// NaN equals a NaN. 17 significant digits tell every double from its
+// neighbours.
+std::string ToleranceText(const v1::Tolerance& tolerance) {
+  return absl::StrFormat("%.16e %.16e%s", tolerance.absolute(),
+                         tolerance.relative(),
+                         tolerance.nan_equals_nan() ? " nan" : "");
+}
+
+// A digest of 32 bytes, which CheckEntryRules has seen.
+std::string DigestText(const v1::Digest& digest) {
+  return absl::BytesToHexString(digest.sha256());
+}
+
+// One rule; `prefix` is "entry NAME output-" or "entry NAME file NNNNNN ".
+absl::Status AddOutput(const v1::ExpectedOutput& output,
+                       const std::string& prefix,
                        std::vector<std::string>& lines) {
-  if (!entry.has_expected_output()) return absl::OkStatus();
-  const v1::ExpectedOutput& output = entry.expected_output();
   switch (output.rule_case()) {
     case v1::ExpectedOutput::kExact:
-      lines.push_back(absl::StrCat(
-          prefix, "output-exact=", EscapeReleaseValue(output.exact())));
+      lines.push_back(
+          absl::StrCat(prefix, "exact=", EscapeReleaseValue(output.exact())));
       return absl::OkStatus();
     case v1::ExpectedOutput::kContains:
       lines.push_back(absl::StrCat(
-          prefix, "output-contains=", EscapeReleaseValue(output.contains())));
+          prefix, "contains=", EscapeReleaseValue(output.contains())));
       return absl::OkStatus();
     case v1::ExpectedOutput::kPattern:
       lines.push_back(absl::StrCat(
-          prefix, "output-pattern=", EscapeReleaseValue(output.pattern())));
+          prefix, "pattern=", EscapeReleaseValue(output.pattern())));
+      return absl::OkStatus();
+    case v1::ExpectedOutput::kNumbers:
+      lines.push_back(absl::StrCat(
+          prefix, "numbers ", ToleranceText(output.numbers().tolerance()), "=",
+          EscapeReleaseValue(output.numbers().text())));
+      return absl::OkStatus();
+    case v1::ExpectedOutput::kDigest:
+      lines.push_back(
+          absl::StrCat(prefix, "digest=", DigestText(output.digest())));
       return absl::OkStatus();
     case v1::ExpectedOutput::RULE_NOT_SET:
       break;
   }
-  return Bad(absl::StrCat("entry ", entry.name()),
-             "expected_output is set and has no rule");
+  return Bad(prefix, "an expected output is set and has no rule");
+}
+
+// What the entry is and how its results are judged and compared.
+absl::Status AddResults(const v1::Entry& entry, const std::string& prefix,
+                        std::vector<std::string>& lines) {
+  switch (entry.kind()) {
+    case v1::ENTRY_KIND_IMAGES:
+      lines.push_back(absl::StrCat(prefix, "kind=images"));
+      break;
+    case v1::ENTRY_KIND_TOOLCHAIN:
+      lines.push_back(absl::StrCat(prefix, "kind=toolchain"));
+      break;
+    case v1::ENTRY_KIND_OCI:
+      lines.push_back(absl::StrCat(prefix, "kind=oci"));
+      lines.push_back(absl::StrCat(prefix, "oci-image=", entry.oci_image()));
+      break;
+    default:
+      break;
+  }
+  if (entry.trace() != v1::TRACE_RULE_UNSPECIFIED) {
+    lines.push_back(absl::StrCat(
+        prefix, "trace=",
+        entry.trace() == v1::TRACE_RULE_REQUIRED ? "required" : "off"));
+  }
+  if (entry.has_expected_output()) {
+    TWINPATH_RETURN_IF_ERROR(AddOutput(entry.expected_output(),
+                                       absl::StrCat(prefix, "output-"), lines));
+  }
+  for (int i = 0; i < entry.expected_files_size(); ++i) {
+    const v1::ExpectedFile& file = entry.expected_files(i);
+    // A name may hold anything, so each file has a number.
+    const std::string place = absl::StrFormat("%sfile %06d ", prefix, i);
+    lines.push_back(
+        absl::StrCat(place, "name=", EscapeReleaseValue(file.name())));
+    if (file.has_content()) {
+      TWINPATH_RETURN_IF_ERROR(AddOutput(file.content(), place, lines));
+    }
+  }
+  if (entry.has_compare()) {
+    const v1::Comparison& compare = entry.compare();
+    lines.push_back(absl::StrCat(
+        prefix, "compare=",
+        compare.as() == v1::COMPARE_AS_OFF ? "off"
+        : compare.as() == v1::COMPARE_AS_NUMBERS
+            ? absl::StrCat("numbers ", ToleranceText(compare.tolerance()))
+            : "exact"));
+  }
+  if (entry.has_reference()) {
+    const v1::Reference& reference = entry.reference();
+    lines.push_back(absl::StrCat(
+        prefix, "reference stdout=", DigestText(reference.stdout_digest())));
+    for (int i = 0; i < reference.files_size(); ++i) {
+      const std::string place = absl::StrFormat("%sreference %06d ", prefix, i);
+      lines.push_back(absl::StrCat(
+          place, "name=", EscapeReleaseValue(reference.files(i).name())));
+      lines.push_back(absl::StrCat(
+          place, "digest=", DigestText(reference.files(i).digest())));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status AddEntry(const v1::Entry& entry, std::vector<std::string>& lines) {
   const std::string what = absl::StrCat("entry ", entry.name());
   const std::string prefix = absl::StrCat(what, " ");
-  if (entry.command().empty()) return Bad(what, "has no command");
+  TWINPATH_RETURN_IF_ERROR_CTX(CheckEntryRules(entry), what);
   for (int i = 0; i < entry.command_size(); ++i) {
     // The order of words is part of the command, so each has its number.
     lines.push_back(absl::StrFormat("%scommand %06d=%s", prefix, i,
@@ -118,7 +202,7 @@ absl::Status AddEntry(const v1::Entry& entry, std::vector<std::string>& lines) {
       prefix,
       "gpus=", entry.gpus().all() ? std::string("all") : absl::StrCat(count)));
   lines.push_back(absl::StrCat(prefix, "exit=", entry.expected_exit()));
-  TWINPATH_RETURN_IF_ERROR(AddOutput(entry, prefix, lines));
+  TWINPATH_RETURN_IF_ERROR(AddResults(entry, prefix, lines));
   for (const std::string& word : entry.covers()) {
     lines.push_back(absl::StrCat(prefix, "covers=", EscapeReleaseValue(word)));
   }
