@@ -131,6 +131,22 @@ constexpr ReasonInfo kReasons[] = {
      "asked for.",
      "Look for a wrapper, a profile or variables that change nvcc's options; "
      "do not go by its exit code."},
+    {"TP134", "containers-unavailable", ReasonGroup::kHost,
+     ReasonSeverity::kError,
+     "Podman or its runtime is missing on this host or does not work, so the "
+     "entry of an oci_image was refused.",
+     "Install podman and runc (or crun), and start twinpath-oci.socket."},
+    {"TP135", "gpu-not-described-for-containers", ReasonGroup::kHost,
+     ReasonSeverity::kError,
+     "No CDI specification of this host names the GPU, so that no container "
+     "gets it the way the product's containers do.",
+     "Run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml "
+     "--device-name-strategy=uuid as root."},
+    {"TP136", "image-not-here", ReasonGroup::kHost, ReasonSeverity::kError,
+     "The oci_image that the entry names is neither in the artifact nor in the "
+     "host's storage. It is never fetched from a registry.",
+     "Put the image into the artifact (podman save --format oci-archive), or "
+     "load it on the host, and name the digest of its manifest."},
     {"TP137", "reservation-failed", ReasonGroup::kHost, ReasonSeverity::kError,
      "The host's own command for reserving or releasing a GPU failed.",
      "Run the command of gpu.reserve or gpu.release in agent.yaml by hand, as "
@@ -451,6 +467,11 @@ constexpr ReasonInfo kReasons[] = {
      "A file that the entry names was not left in its working folder.",
      "Write it below the working folder, as a file and not as a link; a name "
      "with \"..\" or an absolute one is never looked for."},
+    {"TP339", "image-environment", ReasonGroup::kRun, ReasonSeverity::kWarning,
+     "A variable of the oci_image decides how programs run in it: it steers "
+     "the JIT compiler or hides the GPU from its containers.",
+     "Take the variable out of the image, or set it where the container is "
+     "started."},
     {"TP401", "prediction-contradicted", ReasonGroup::kFleet,
      ReasonSeverity::kError, "The driver did something else than predicted.",
      "This is a defect of the model: report it with the evidence."},
