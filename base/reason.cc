@@ -449,6 +449,28 @@ constexpr ReasonInfo kReasons[] = {
     {"TP328", "clocks-lowered", ReasonGroup::kRun, ReasonSeverity::kNote,
      "The GPU's clocks were lowered by heat, power or a fault around the run.",
      "Times measured there are not comparable; look at cooling and power."},
+    {"TP330", "trace-missing", ReasonGroup::kRun, ReasonSeverity::kWarning,
+     "A trace that the entry needs was not delivered, did not start or is not "
+     "complete.",
+     "Look at the detail: CUPTI (a CUDA toolkit or the package nvidia-cuda-"
+     "cupti) must be on the host and of the driver's CUDA major version."},
+    {"TP331", "traced-run-differs", ReasonGroup::kRun, ReasonSeverity::kWarning,
+     "The repeat with tracing ended in another way than the run it repeats; "
+     "its trace proves nothing.",
+     "Look at its output: a program that uses CUPTI or LD_AUDIT itself cannot "
+     "be traced (trace: off)."},
+    {"TP332", "kernel-not-launched", ReasonGroup::kRun, ReasonSeverity::kError,
+     "A kernel that the release says must be launched was not.",
+     "Make the entry launch it, or correct must_launch."},
+    {"TP333", "kernel-owner", ReasonGroup::kRun, ReasonSeverity::kNote,
+     "The file that owns the kernel that failed, as the traced run shows it.",
+     "Where it is a library of others, its code lacks this GPU or path, not "
+     "the artifact's own."},
+    {"TP334", "compiled-in-part", ReasonGroup::kRun, ReasonSeverity::kNote,
+     "Of the kernels launched with compilation forced, some came from machine "
+     "code that was given to the driver as it is; the switch does not reach "
+     "it.",
+     "For these kernels the ptx-jit path is not proven."},
     {"TP335", "image-refused", ReasonGroup::kRun, ReasonSeverity::kError,
      "The driver refused a device-code image that is for this GPU.",
      "Look at the error and the driver's log of the image: twinpath check "
