@@ -95,7 +95,7 @@ TEST_F(Facts, OfAHostWithAFakeDriver) {
   options.libraries = false;
   options.use_process_environment = false;
   options.environment = {"CUDA_CACHE_DISABLE=1"};
-  options.probe.library_directory = JoinPath(bin, "runner_test_drivers/full");
+  options.probe.library_directory = JoinPath(bin, "fake_drivers/full");
   // Device nodes and libraries are looked at in the probe, which sees this
   // host's: here one of a driver is there and the others are not.
   Put("/dev/nvidiactl", "");
@@ -121,7 +121,7 @@ TEST_F(Facts, WithoutADriverTheProbeSaysSoAndNothingIsMadeUp) {
   options.root = root_->path();
   options.libraries = false;
   options.use_process_environment = false;
-  options.probe.library_directory = JoinPath(bin, "runner_test_drivers/empty");
+  options.probe.library_directory = JoinPath(bin, "fake_drivers/empty");
   const v1::HostFacts facts = CollectFacts(options);
   EXPECT_NE(facts.driver().probe().state(), v1::PROBE_STATE_OK);
   EXPECT_FALSE(facts.driver().probe().error().empty());

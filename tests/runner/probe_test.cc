@@ -1,4 +1,4 @@
-// The probe child against drivers that are none (helpers/fake_cuda.cc).
+// The probe child against drivers that are none (fake_cuda/settings.h).
 
 #include "runner/probe.h"
 
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 std::string DriverPath(const std::string& folder) {
   const char* bin = std::getenv("TWINPATH_BIN_DIR");
-  return JoinPath(JoinPath(bin == nullptr ? "." : bin, "runner_test_drivers"),
+  return JoinPath(JoinPath(bin == nullptr ? "." : bin, "fake_drivers"),
                   folder);
 }
 
