@@ -241,7 +241,7 @@ PathEvaluation Failed(const Run& run, const OutputJudgement& output) {
                  absl::StrCat("exit code ", observation.exit_code(),
                               ", expected ", run.entry.expected_exit())));
       } else {
-        reasons.push_back(Make(run, "TP303", output.why));
+        reasons.push_back(Make(run, output.code, output.why));
       }
   }
   AppendErrors(run, errors, reasons);
@@ -444,7 +444,7 @@ PathEvaluation EvaluateRun(const Run& run, bool simulated) {
   }
   if (output.match == OutputMatch::kUnknown) {
     return Evaluation(PathStatus::kInconclusive,
-                      Make(run, "TP303", output.why));
+                      Make(run, output.code, output.why));
   }
   if (std::optional<PathEvaluation> fault = CheckEvidence(run)) {
     return *std::move(fault);
