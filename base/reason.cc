@@ -358,6 +358,12 @@ constexpr ReasonInfo kReasons[] = {
      "Kernels that launch kernels are linked with the device runtime, which "
      "brings no PTX for this GPU (CUDA error 300).",
      "Judge this program natively, with machine code for the GPU."},
+    {"TP259", "machine-code-newer-than-driver", ReasonGroup::kArtifact,
+     ReasonSeverity::kWarning,
+     "Machine code made by a newer CUDA major than the driver's: nobody "
+     "promises "
+     "that it loads, and drivers were seen to refuse it (CUDA error 200).",
+     "Raise the driver to that major, or use a build of the driver's major."},
     {"TP300", "ran-native", ReasonGroup::kRun, ReasonSeverity::kNote,
      "The entry ran from machine code.", "Nothing to do."},
     {"TP301", "ran-jit", ReasonGroup::kRun, ReasonSeverity::kNote,

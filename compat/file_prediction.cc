@@ -239,6 +239,11 @@ class FileJudge {
         detail = absl::StrCat(target, " is obfuscated; the driver is CUDA ",
                               host_.cuda ? host_.cuda->ToString() : "unknown");
         break;
+      case Cause::kToolkitNewerThanDriver:
+        detail = absl::StrCat(target, " was made by CUDA ",
+                              decision.image->toolkit_major,
+                              "; the driver is CUDA ", host_.cuda->ToString());
+        break;
       case Cause::kDamaged:
         detail = "a fatbin's entries are broken";
         break;

@@ -92,6 +92,15 @@ std::string FixFor(const Decision& decision, v1::Path path,
                           "none");
     case Cause::kTegra:
       return absl::StrCat("run it there; or ", sass);
+    case Cause::kToolkitNewerThanDriver: {
+      const std::string older = absl::StrCat(
+          "build with CUDA ", host.cuda ? host.cuda->major : 0, " or older");
+      const std::string driver =
+          tables.MinimumDriver(decision.image->toolkit_major);
+      const auto parsed = DriverVersion::Parse(driver);
+      if (!parsed || !Drives(parsed->branch(), device, tables)) return older;
+      return absl::StrCat("driver ", driver, " or later; or ", older);
+    }
     default:
       return "";
   }

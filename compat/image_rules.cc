@@ -180,6 +180,10 @@ Decision LoadSass(const ImageView& image, bool bare, const HostView& host,
         return Unknown(Cause::kTargetUnknown, &image);
     }
   }
+  // Promised within a major alone; drivers were seen to refuse it (200).
+  if (host.cuda && image.toolkit_major > host.cuda->major) {
+    return Unknown(Cause::kToolkitNewerThanDriver, &image);
+  }
   return {v1::OUTCOME_NATIVE, Cause::kMachineCode, 0, &image};
 }
 
@@ -417,6 +421,8 @@ const char* CodeOf(Cause cause) {
       return "TP257";
     case Cause::kDeviceRuntime:
       return "TP258";
+    case Cause::kToolkitNewerThanDriver:
+      return "TP259";
   }
   return "TP213";
 }

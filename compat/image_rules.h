@@ -41,6 +41,7 @@ enum class Cause : uint8_t {
   kPayloadForOtherGpu,
   kObfuscated,
   kDeviceRuntime,
+  kToolkitNewerThanDriver,
 };
 
 struct Decision {

@@ -63,6 +63,7 @@ ImageView ViewOf(const v1::Image& image, KernelNumbers& numbers) {
   view.unreadable =
       view.opaque || (!image.problem().empty() && view.payload_target == 0);
   view.compat_note = (image.flags() & kFlagCompatNote) != 0;
+  if (view.sass()) view.toolkit_major = image.producer().toolkit().major();
   view.kernels_read = image.kernels_read();
   view.kernels.reserve(static_cast<size_t>(image.kernels_size()));
   for (const v1::Kernel& kernel : image.kernels()) {
@@ -128,7 +129,7 @@ std::string ShapeKey(const FatbinView& fatbin) {
     absl::StrAppend(&key, image.kind, ",", image.kind_number, ",",
                     image.target.number(), ",", image.target.suffix(), ",");
     absl::StrAppend(&key, image.ptx_isa.major, ".", image.ptx_isa.minor, ",",
-                    image.payload_target, ",");
+                    image.payload_target, ",", image.toolkit_major, ",");
     absl::StrAppend(&key, image.zstd, image.unreadable, image.opaque,
                     image.compat_note, image.kernels_read, ";");
   }

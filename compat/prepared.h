@@ -37,6 +37,9 @@ struct ImageView {
   bool opaque = false;
   // Flag bit 24 of the entry, which loses a tie between equal machine code.
   bool compat_note = false;
+  // CUDA major of the toolkit that made machine code, as it says itself; 0: it
+  // does not.
+  uint32_t toolkit_major = 0;
   // Target number the payload states where the entry says another; else 0.
   uint32_t payload_target = 0;
   bool kernels_read = false;

@@ -53,6 +53,36 @@ std::string Taken(const std::string& images, uint64_t first_flags = 0,
   return taken;
 }
 
+// Minor version compatibility is promised within a major (CUDA Compatibility
+// guide); CUDA 11 drivers refused cubins of CUDA 12's ptxas with 200
+// (triton-lang/triton#2971, triton-lang/triton#3001).
+TEST(Selection, MachineCodeOfANewerMajorIsNotPromised) {
+  v1::FileReport file =
+      MakeFile("libcufft.so.12", {"self-loaded sm_80 compute_80@8.0"});
+  const auto made_by = [&](uint32_t major) {
+    file.mutable_fatbins(0)
+        ->mutable_images(0)
+        ->mutable_producer()
+        ->mutable_toolkit()
+        ->set_major(major);
+    return MakeArtifactOf({file});
+  };
+  EXPECT_EQ(On("8.0 R570", made_by(12)).substr(0, 6), "native");
+  EXPECT_EQ(On("8.0 R570", made_by(0)).substr(0, 6), "native");
+  EXPECT_EQ(On("8.0 R580", made_by(13)).substr(0, 6), "native");
+  const v1::Prediction prediction = PredictionOf("8.0 R570", made_by(13));
+  for (const int path : {0, 2}) {
+    EXPECT_EQ(prediction.paths(path).outcome(), v1::OUTCOME_UNKNOWN);
+    ASSERT_TRUE(HasReason(prediction.paths(path), "TP259"));
+    const v1::Reason& reason = prediction.paths(path).reasons(0);
+    EXPECT_EQ(reason.detail(),
+              "sm_80 was made by CUDA 13; the driver is CUDA 12.8");
+    EXPECT_EQ(reason.fix(),
+              "driver 580 or later; or build with CUDA 12 or older");
+    EXPECT_FALSE(prediction.paths(path).settled_by().empty());
+  }
+}
+
 TEST(Selection, TiesAndNearness) {  // precedence
   constexpr uint64_t kBit24 = 0x1000000;
   EXPECT_EQ(Taken("sm_89 sm_89"), "first");
