@@ -9,14 +9,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/text.h"
 #include "compat/cuda_error.h"
+#include "compat/kernel_owner.h"
 #include "compat/reason.h"
 #include "compat/sign.h"
-#include "re2/re2.h"
+#include "compat/signal_words.h"
 
 namespace twinpath::compat {
 namespace {
@@ -31,10 +31,6 @@ bool IsFailedLaunch(const CudaErrorSeen& seen) {
          absl::StartsWith(seen.call, "cuModuleLoad");
 }
 
-bool IsExecution(uint32_t code) {
-  return KindOfError(code) == ErrorKind::kExecution;
-}
-
 bool IsImage(uint32_t code) { return KindOfError(code) == ErrorKind::kImage; }
 
 // Head and tail are one text unless bytes between them are missing.
@@ -46,79 +42,6 @@ std::string Joined(const v1::CapturedOutput& output) {
 
 std::string Shown(absl::string_view line) {
   return Printable(line.substr(0, kMaxLineShown));
-}
-
-std::string SignalName(int signal) {
-  switch (signal) {
-    case 4:
-      return "SIGILL";
-    case 6:
-      return "SIGABRT";
-    case 7:
-      return "SIGBUS";
-    case 8:
-      return "SIGFPE";
-    case 9:
-      return "SIGKILL";
-    case 11:
-      return "SIGSEGV";
-    case 13:
-      return "SIGPIPE";
-    case 15:
-      return "SIGTERM";
-    case 24:
-      return "SIGXCPU";
-    case 25:
-      return "SIGXFSZ";
-    case 31:
-      return "SIGSYS";
-    default:
-      return "signal";
-  }
-}
-
-// What a signal says where nothing else is known.
-absl::string_view SignalMeaning(int signal) {
-  switch (signal) {
-    case 4:
-      return "the CPU met an instruction it does not have";
-    case 6:
-      return "the program ended itself: an assertion or an exception nobody "
-             "caught";
-    case 7:
-      return "a bad memory access: a file cut off while mapped, or a full "
-             "/dev/shm";
-    case 9:
-      return "a limit or the host's out-of-memory killer";
-    case 11:
-      return "a bad memory access of the host code";
-    case 24:
-      return "the limit on CPU time";
-    case 25:
-      return "the limit on file size";
-    case 31:
-      return "a system call that the sandbox forbids";
-    default:
-      return "";
-  }
-}
-
-absl::string_view SignalFix(int signal) {
-  switch (signal) {
-    case 7:
-      return "look at the room in /dev/shm (docker run --shm-size) and at the "
-             "files that the program maps";
-    case 9:
-      return "look for oom-kill in the kernel log; raise the memory limit of "
-             "the run or its container";
-    case 11:
-      return "get a core dump or a backtrace (coredumpctl gdb); a crash in "
-             "host code says nothing about the GPU";
-    case 31:
-      return "see which call it was in the kernel log (type=1326)";
-    default:
-      return "";
-  }
 }
 
 // A switch of the run's environment, set and not 0.
@@ -139,7 +62,10 @@ class Diagnosis {
  public:
   Diagnosis(const v1::Observation& observation, const Tables* tables,
             const DiagnosisContext& context)
-      : observation_(observation), tables_(tables), context_(context) {}
+      : observation_(observation),
+        tables_(tables),
+        context_(context),
+        owners_(context.report, tables) {}
 
   std::vector<v1::Reason> Run() {
     switch (observation_.ending()) {
@@ -262,48 +188,10 @@ class Diagnosis {
     if (!seen.call.empty()) absl::StrAppend(&text, " from ", seen.call);
     if (!seen.kernel.empty()) {
       absl::StrAppend(&text, ", kernel ", seen.kernel);
-      const std::string owner = Owner(seen.kernel);
+      const std::string owner = owners_.Describe(seen.kernel);
       if (!owner.empty()) absl::StrAppend(&text, " (", owner, ")");
     }
     return text;
-  }
-
-  // "of libfoo.so" by the artifact's own report, "of cuBLAS" by its name, "of
-  // no file of the artifact"; empty where nothing is known.
-  std::string Owner(const std::string& kernel) const {
-    if (context_.report != nullptr) {
-      const v1::FileReport* file = FileOf(kernel);
-      if (file != nullptr) return absl::StrCat("of ", Printable(file->name()));
-    }
-    const KernelOwnerRow* row =
-        tables_ == nullptr ? nullptr : tables_->OwnerOfKernel(kernel);
-    if (row != nullptr) return absl::StrCat("of ", row->owner);
-    if (context_.report != nullptr && kernels_known_) {
-      return "of no file of the artifact";
-    }
-    return "";
-  }
-
-  const v1::FileReport* FileOf(const std::string& kernel) const {
-    kernels_known_ = context_.report->files_size() > 0;
-    for (const v1::FileReport& file : context_.report->files()) {
-      kernels_known_ = kernels_known_ && file.kernels_read();
-      for (const v1::Fatbin& fatbin : file.fatbins()) {
-        for (const v1::Image& image : fatbin.images()) {
-          for (const v1::Kernel& own : image.kernels()) {
-            if (own.name() == kernel) return &file;
-          }
-        }
-      }
-    }
-    return nullptr;
-  }
-
-  bool IsVendorKernel(const std::string& kernel) const {
-    if (kernel.empty() || tables_ == nullptr) return false;
-    if (context_.report != nullptr && FileOf(kernel) != nullptr) return false;
-    const KernelOwnerRow* row = tables_->OwnerOfKernel(kernel);
-    return row != nullptr && row->vendor;
   }
 
   // "--match '^name$'" for a command to paste; empty where the name, which a
@@ -381,7 +269,7 @@ class Diagnosis {
             prediction.outcome() == v1::OUTCOME_NATIVE ? "machine code"
                                                        : "usable PTX";
         const std::string match = MatchOption(seen.kernel);
-        if (IsVendorKernel(seen.kernel)) {
+        if (owners_.IsVendors(seen.kernel)) {
           return absl::StrCat(
               "the artifact's own files have ", word,
               " for this GPU; the kernel is another library's: look at that "
@@ -513,9 +401,9 @@ class Diagnosis {
     if (HasError(seen.code)) return;
     Add("TP311", Describe(seen), NextCheck(seen), seen.code);
     if (observation_.path() == v1::PATH_PTX_JIT && IsImage(seen.code) &&
-        IsVendorKernel(seen.kernel)) {
+        owners_.IsVendors(seen.kernel)) {
       Add("TP222",
-          absl::StrCat("the failing kernel is ", Owner(seen.kernel),
+          absl::StrCat("the failing kernel is ", owners_.Describe(seen.kernel),
                        ", which carries no PTX for this GPU; the artifact is "
                        "not at fault"),
           "judge the artifact's own PTX by image loading");
@@ -641,48 +529,17 @@ class Diagnosis {
   const v1::Observation& observation_;
   const Tables* tables_;
   const DiagnosisContext context_;
+  const KernelOwners owners_;
   // Of the driver log, or else of the output.
   std::vector<CudaErrorSeen> errors_;
   std::vector<CudaErrorSeen> output_errors_;
   // Numbers of the output.
   std::set<uint32_t> said_;
   std::vector<Sign> signs_;
-  mutable bool kernels_known_ = false;
   std::vector<v1::Reason> reasons_;
 };
 
 }  // namespace
-
-std::vector<CudaErrorSeen> ErrorsInDriverLog(absl::string_view log) {
-  // Records, not lines: the driver cuts a long record and then writes the next
-  // one behind it without a line feed (seen on R580 with a long kernel name).
-  static const auto& record =
-      *new RE2(R"(Kernel \(([^)\s]+)\) cannot be found|)"
-               R"(Returning (\d{1,4}) \(([A-Za-z0-9_]+)\) from (\w+))");
-  constexpr size_t kMaxKernel = 4096;
-  std::vector<CudaErrorSeen> errors;
-  std::string kernel;
-  re2::StringPiece rest(log.data(), log.size());
-  std::string name;
-  std::string code;
-  CudaErrorSeen seen;
-  while (RE2::FindAndConsume(&rest, record, &name, &code, &seen.name,
-                             &seen.call)) {
-    if (code.empty()) {
-      kernel = Printable(absl::string_view(name).substr(0, kMaxKernel));
-      continue;
-    }
-    if (!absl::SimpleAtoi(code, &seen.code) ||
-        IsHarmlessLine(seen.code, seen.call)) {
-      continue;
-    }
-    seen.kernel = std::exchange(kernel, "");
-    errors.push_back(seen);
-    // The last ones count.
-    if (errors.size() > kMaxErrors) errors.erase(errors.begin());
-  }
-  return errors;
-}
 
 std::vector<CudaErrorSeen> ErrorsInOutput(absl::string_view output,
                                           const Tables& tables) {
@@ -701,17 +558,6 @@ std::vector<CudaErrorSeen> ErrorsInOutput(absl::string_view output,
     if (errors.size() > kMaxErrors) errors.erase(errors.begin());
   }
   return errors;
-}
-
-const CudaErrorSeen* DecisiveError(const std::vector<CudaErrorSeen>& errors) {
-  for (auto it = errors.rbegin(); it != errors.rend(); ++it) {
-    if (IsDecisiveError(it->code)) return &*it;
-  }
-  // After a kernel has died every call returns the same.
-  for (const CudaErrorSeen& seen : errors) {
-    if (IsExecution(seen.code)) return &seen;
-  }
-  return errors.empty() ? nullptr : &errors.back();
 }
 
 std::vector<v1::Reason> Diagnose(const v1::Observation& observation,

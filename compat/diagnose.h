@@ -14,28 +14,16 @@
 #ifndef TWINPATH_COMPAT_DIAGNOSE_H_
 #define TWINPATH_COMPAT_DIAGNOSE_H_
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "compat/driver_log.h"
 #include "compat/tables.h"
 #include "twinpath/v1/observation.pb.h"
 #include "twinpath/v1/prediction.pb.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::compat {
-
-// A CUDA error met in a text.
-struct CudaErrorSeen {
-  uint32_t code = 0;
-  // "CUDA_ERROR_NO_BINARY_FOR_GPU" or the text that matched.
-  std::string name;
-  // Driver call that returned it; empty if the text does not say.
-  std::string call;
-  // Kernel a line just before it names; empty if none.
-  std::string kernel;
-};
 
 // What is known besides the run. Everything may be null.
 struct DiagnosisContext {
@@ -45,18 +33,9 @@ struct DiagnosisContext {
   const v1::ArtifactReport* report = nullptr;
 };
 
-// Errors a driver log (CUDA_LOG_FILE) records, in the order they were written.
-// Harmless ones (201 at start, symbol look-ups) are left out.
-std::vector<CudaErrorSeen> ErrorsInDriverLog(absl::string_view log);
-
 // Errors named in a program's output by number, name or error text.
 std::vector<CudaErrorSeen> ErrorsInOutput(absl::string_view output,
                                           const Tables& tables);
-
-// The error that decides: the last one of an image or of the host's set-up;
-// failing that, the first that a kernel died of; failing that, the last one.
-// nullptr for an empty list.
-const CudaErrorSeen* DecisiveError(const std::vector<CudaErrorSeen>& errors);
 
 // Reasons of a run, decisive first. Empty for a run that ended with exit code 0
 // and no error. An error in the driver log beside exit code 0 is TP308; a

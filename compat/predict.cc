@@ -20,6 +20,7 @@
 #include "compat/answer_cache.h"
 #include "compat/environment.h"
 #include "compat/file_prediction.h"
+#include "compat/host_answer.h"
 #include "compat/host_check.h"
 #include "compat/host_effects.h"
 #include "compat/image_rules.h"
@@ -31,22 +32,6 @@ namespace {
 
 using internal::FileView;
 using internal::kPaths;
-
-// Worst first: what a person must know about an artifact.
-int Badness(v1::Outcome outcome) {
-  switch (outcome) {
-    case v1::OUTCOME_FAILS:
-      return 4;
-    case v1::OUTCOME_UNKNOWN:
-      return 3;
-    case v1::OUTCOME_JIT:
-      return 2;
-    case v1::OUTCOME_NATIVE:
-      return 1;
-    default:
-      return 0;
-  }
-}
 
 // A host program that compiles at run time and brings no code of its own does
 // not make files unknown that do.

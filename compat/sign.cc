@@ -24,7 +24,6 @@ namespace {
 // Longest part of a line that is looked at, and that is kept.
 constexpr size_t kMaxLine = 64 << 10;
 constexpr size_t kMaxKept = 4 << 10;
-constexpr size_t kMaxKernel = 4 << 10;
 // Signs of one line: a line with thousands of errors is one of a listing.
 constexpr size_t kMaxSignsALine = 64;
 // Lines behind a message in which its numbers are looked for.
@@ -262,33 +261,13 @@ Sign SignReader::Make(Sign::Kind kind, absl::string_view line) const {
 
 void SignReader::ReadDriverLog(absl::string_view line,
                                std::vector<Sign>* signs) {
-  // Records, not lines: the driver cuts a long record and then writes the next
-  // one behind it without a line feed (seen on R580 with a long kernel name).
-  static const auto& record =
-      *new RE2(R"(Kernel \(([^)\s]+)\) cannot be found|)"
-               R"(Returning (\d{1,4}) \(([A-Za-z0-9_]+)\) from (\w+))");
-  re2::StringPiece rest = Piece(line);
-  std::string kernel;
-  std::string number;
-  std::string name;
-  std::string call;
-  size_t found = 0;
-  while (found < kMaxSignsALine &&
-         RE2::FindAndConsume(&rest, record, &kernel, &number, &name, &call)) {
-    if (number.empty()) {
-      kernel_ = Printable(absl::string_view(kernel).substr(0, kMaxKernel));
-      continue;
-    }
+  for (CudaErrorSeen& seen : driver_log_.Read(line, kMaxSignsALine)) {
     Sign sign = Make(Sign::Kind::kError, line);
-    if (!absl::SimpleAtoi(number, &sign.code) ||
-        IsHarmlessLine(sign.code, call)) {
-      continue;
-    }
+    sign.code = seen.code;
     sign.error = tables_.FindError(sign.code);
-    sign.call = call;
-    sign.kernel = std::exchange(kernel_, "");
+    sign.call = std::move(seen.call);
+    sign.kernel = std::move(seen.kernel);
     signs->push_back(std::move(sign));
-    ++found;
   }
 }
 

@@ -18,6 +18,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/reason.h"
+#include "compat/driver_log.h"
 #include "compat/tables.h"
 
 namespace twinpath::compat {
@@ -85,7 +86,7 @@ class SignReader {
   std::shared_ptr<const SignIndex> index_;
   uint64_t line_number_ = 0;
   // Kernel of a driver log's line that waits for its error.
-  std::string kernel_;
+  DriverLogReader driver_log_;
   // A message whose numbers may be in the lines behind it, and these lines.
   std::unique_ptr<Sign> open_;
   std::string open_text_;
