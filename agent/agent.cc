@@ -486,6 +486,7 @@ v1::HostFacts CollectAgentFacts(const AgentOptions& options, FactsScope scope,
     facts_options.ptx_isa_ceiling = false;
     facts_options.toolkits = false;
     facts_options.libraries = false;
+    facts_options.inventory = false;
   }
   v1::HostFacts facts = runner::CollectFacts(facts_options);
   if (facts.machine_id().empty()) facts.set_machine_id(machine_id);

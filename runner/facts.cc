@@ -13,6 +13,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "runner/inventory.h"
 #include "runner/leaks.h"
 #include "runner/loader.h"
 #include "runner/toolkit.h"
@@ -23,6 +24,8 @@ namespace twinpath::runner {
 namespace {
 
 constexpr uint64_t kSmallFile = 64 << 10;
+constexpr const char* kUsualPrograms =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 std::string SmallFile(const std::string& path) {
   const auto text = ReadFile(path, kSmallFile);
@@ -105,6 +108,34 @@ void AddLibraries(const FactsOptions& options,
   for (std::string& stem : CudaLibraryStems()) {
     facts.mutable_loader()->add_complete_for(std::move(stem));
   }
+}
+
+// Containers and tracing. Behind toolkits and libraries.
+void AddInventory(const FactsOptions& options,
+                  const std::vector<std::string>& environment,
+                  v1::HostFacts& facts) {
+  std::string path;
+  for (const std::string& variable : environment) {
+    if (absl::StartsWith(variable, "PATH=")) path = variable.substr(5);
+  }
+  // What is installed for everybody, whatever this process inherited.
+  absl::StrAppend(&path, path.empty() ? "" : ":", kUsualPrograms);
+  if (options.root.empty()) {
+    for (v1::OciRuntime& runtime :
+         FindOciRuntimes(path, options.toolkit_deadline)) {
+      *facts.add_oci_runtimes() = std::move(runtime);
+    }
+  }
+  for (std::string& device : CdiDevices(options.root)) {
+    facts.add_cdi_devices(std::move(device));
+  }
+  std::vector<std::string> found;
+  for (const v1::Library& library : facts.libraries()) {
+    if (library.place() != v1::LIBRARY_PLACE_TOOLKIT) {
+      found.push_back(library.path());
+    }
+  }
+  facts.set_cupti_path(FindCupti(options.root, facts, found));
 }
 
 }  // namespace
@@ -219,6 +250,7 @@ v1::HostFacts CollectFacts(const FactsOptions& options) {
     }
   }
   if (options.libraries) AddLibraries(options, environment, facts);
+  if (options.inventory) AddInventory(options, environment, facts);
   for (v1::EnvironmentLeak& leak : LeaksOfEnvironment(environment)) {
     *facts.add_leaks() = std::move(leak);
   }

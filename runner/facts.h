@@ -25,9 +25,11 @@ struct FactsOptions {
   bool libraries = true;
   // Hash those libraries too; several hundred megabytes in a full toolkit.
   bool library_digests = false;
+  // Look for programs that run oci_containers, CDI devices and CUPTI.
+  bool inventory = true;
   // Limit of the driver probe.
   absl::Duration probe_deadline = absl::Seconds(60);
-  // Limit of each question to an nvcc.
+  // Limit of each question to an nvcc or another program.
   absl::Duration toolkit_deadline = absl::Seconds(20);
   // Goes into agent_version.
   std::string version;

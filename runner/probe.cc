@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/subprocess.h"
 #include "base/text.h"
+#include "runner/device_watch.h"
 #include "runner/loader.h"
 #include "runner/unit_socket.h"
 
@@ -56,19 +57,7 @@ v1::ProbeResponse ProbeInUnit(const UniqueFd& socket,
 
 }  // namespace
 
-absl::StatusOr<v1::ProbeResponse> ProbeInChild(const v1::ProbeRequest& request,
-                                               absl::Duration deadline,
-                                               const ProbeOptions& options) {
-  if (!options.socket.empty()) {
-    const absl::StatusOr<UniqueFd> socket = ConnectUnix(options.socket);
-    if (socket.ok()) return ProbeInUnit(*socket, request, deadline);
-    if (!absl::IsNotFound(socket.status())) {
-      return Unanswered(
-          v1::PROBE_STATE_FAILED,
-          absl::StrCat("the probe unit: ", MessageOf(socket.status())),
-          absl::ZeroDuration());
-    }
-  }
+absl::StatusOr<ProcessOptions> ProbeChild(const ProbeOptions& options) {
   TWINPATH_ASSIGN_OR_RETURN(const std::string program,
                             FindCompanion("twinpath-probe"));
   ProcessOptions child;
@@ -86,6 +75,23 @@ absl::StatusOr<v1::ProbeResponse> ProbeInChild(const v1::ProbeRequest& request,
   for (const std::string& variable : options.environment) {
     child.environment.push_back(variable);
   }
+  return child;
+}
+
+absl::StatusOr<v1::ProbeResponse> ProbeInChild(const v1::ProbeRequest& request,
+                                               absl::Duration deadline,
+                                               const ProbeOptions& options) {
+  if (!options.socket.empty()) {
+    const absl::StatusOr<UniqueFd> socket = ConnectUnix(options.socket);
+    if (socket.ok()) return ProbeInUnit(*socket, request, deadline);
+    if (!absl::IsNotFound(socket.status())) {
+      return Unanswered(
+          v1::PROBE_STATE_FAILED,
+          absl::StrCat("the probe unit: ", MessageOf(socket.status())),
+          absl::ZeroDuration());
+    }
+  }
+  TWINPATH_ASSIGN_OR_RETURN(ProcessOptions child, ProbeChild(options));
   child.input = request.SerializeAsString();
   child.head_bytes = kMaxAnswerBytes;
   child.timeout = deadline;
@@ -128,6 +134,10 @@ absl::Status ServeProbe(int socket, const std::string& peer_user,
   TWINPATH_RETURN_IF_ERROR_CTX(ReadMessage(socket, Patience::For(kUnitDeadline),
                                            kMaxRequestBytes, request),
                                "the request");
+  if (request.watch_devices()) {
+    return ServeWatchInChild(socket, request, options,
+                             [socket] { return PeerIsGone(socket); });
+  }
   ProbeOptions watched = options;
   watched.cancelled = [socket] { return PeerIsGone(socket); };
   TWINPATH_ASSIGN_OR_RETURN(const v1::ProbeResponse response,

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/subprocess.h"
 #include "twinpath/v1/runner.pb.h"
 
 namespace twinpath::runner {
@@ -40,9 +41,14 @@ absl::StatusOr<v1::ProbeResponse> ProbeInChild(
     const v1::ProbeRequest& request, absl::Duration deadline,
     const ProbeOptions& options = {});
 
+// A child twinpath-probe as every question to the driver starts one: program
+// and environment, nothing else. NOT_FOUND: the program is missing.
+absl::StatusOr<ProcessOptions> ProbeChild(const ProbeOptions& options);
+
 // The probe unit's side of the connection on `socket`: one request, one answer,
 // from a child as above, so that a driver that hangs is still an answer, and
-// the end when the caller goes away. `peer_user` may ask, and root.
+// the end when the caller goes away; or a watch on devices, two answers.
+// `peer_user` may ask, and root.
 absl::Status ServeProbe(int socket, const std::string& peer_user,
                         const ProbeOptions& options = {});
 

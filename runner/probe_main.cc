@@ -1,7 +1,8 @@
 // twinpath-probe: ProbeRequest on standard input, ProbeResponse on standard
 // output. The only program of Twinpath that loads the CUDA driver. With --unit
 // PEER-USER it is started by systemd for a connection, which is standard input,
-// and asks a child of its own.
+// and asks a child of its own. With --watch it watches GPUs and answers on
+// descriptor 3.
 
 #include <signal.h>
 #include <unistd.h>
@@ -17,12 +18,15 @@
 #include "base/exit_code.h"
 #include "base/status.h"
 #include "runner/child_protocol.h"
+#include "runner/device_state.h"
 #include "runner/driver_files.h"
 #include "runner/driver_probe.h"
 #include "runner/probe.h"
 #include "twinpath/v1/runner.pb.h"
 
 namespace {
+
+constexpr int kWatchSocket = 3;
 
 int ServeAsUnit(const std::string& peer_user) {
   signal(SIGPIPE, SIG_IGN);
@@ -41,6 +45,7 @@ int main(int argc, char** argv) {
   if (argc == 3 && absl::string_view(argv[1]) == "--unit") {
     return ServeAsUnit(argv[2]);
   }
+  const bool watch = argc == 2 && absl::string_view(argv[1]) == "--watch";
   const int out = twinpath::runner::ClaimStandardOutput();
   twinpath::v1::ProbeRequest request;
   if (const absl::Status status = twinpath::runner::ReadRequest(request);
@@ -48,6 +53,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "twinpath-probe: error: %s\n",
                  std::string(status.message()).c_str());
     return twinpath::kExitUsage;
+  }
+  if (watch) {
+    const absl::Status status =
+        twinpath::runner::ServeDeviceWatch(kWatchSocket, request);
+    // As below.
+    std::_Exit(status.ok() ? twinpath::kExitPass : twinpath::kExitInternal);
   }
   const absl::Time start = absl::Now();
   twinpath::v1::ProbeResponse response = twinpath::runner::ProbeDriver(request);

@@ -40,6 +40,7 @@
 //        N                  returns N     hang    never returns
 //        crash              SIGABRT       segv    SIGSEGV
 //        exit               _exit(0)      slow:MS  takes so long, then as usual
+//   nvmlXid=79:48         Xid events that NVML reports while it is waited for
 //   image:SELECTOR=ACTION   what loading or linking an image does; SELECTOR is
 //        sm_90a, compute_90, sass, ptx, fatbin or all; ACTION as above, and
 //        memory:MIB         takes so much device memory (default 1)
