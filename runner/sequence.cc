@@ -53,10 +53,16 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   }
   v1::Conditions before;
   if (hooks.conditions) before = hooks.conditions();
+  std::function<v1::DeviceWatch()> end_watch;
+  if (hooks.watch && request.gpu_uuids_size() > 0) {
+    end_watch = hooks.watch(
+        {request.gpu_uuids().begin(), request.gpu_uuids().end()});
+  }
   const absl::Duration limit =
       TimeLimit(request.entry(), request.path()) + kOverhead;
   observation = hooks.run ? hooks.run(request, limit, hooks.cancelled)
                           : RunInChild(request, limit, hooks.cancelled);
+  if (end_watch) *observation.mutable_devices() = end_watch();
   if (observation.has_cache()) {
     observation.mutable_cache()->set_driver_built(hooks.jit_cache_built);
   }

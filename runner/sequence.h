@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "runner/device_watch.h"
 #include "twinpath/v1/facts.pb.h"
 #include "twinpath/v1/observation.pb.h"
 #include "twinpath/v1/runner.pb.h"
@@ -31,6 +32,8 @@ struct AttemptHooks {
   std::function<void(const v1::Observation&)> after;
   // Polled; true ends the sequence, the result is incomplete.
   std::function<bool()> cancelled;
+  // Watches the GPUs around each attempt (device_watch.h).
+  DeviceWatchStarter watch;
   // Conditions of the host now; taken before and after each attempt.
   std::function<v1::Conditions()> conditions;
   // Driver.jit_cache_built of the host, kept beside what the cache showed.
