@@ -1,7 +1,6 @@
 #include "cli/sweep_file.h"
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,13 +10,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/time.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/yaml_document.h"
+#include "cli/sweep_entry.h"
 #include "compat/target.h"
-#include "re2/re2.h"
-#include "runner/paths.h"
+#include "trust/entry_rules.h"
 #include "twinpath/v1/artifact.pb.h"
 #include "twinpath/v1/common.pb.h"
 #include "twinpath/v1/release.pb.h"
@@ -26,26 +24,6 @@ namespace twinpath::cli {
 namespace {
 
 constexpr uint64_t kMaxSweepFileBytes = 8u << 20;
-constexpr int64_t kMaxGpus = 1024;
-
-bool IsName(absl::string_view text) {
-  if (text.empty() || text.size() > 128) return false;
-  for (const char c : text) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' &&
-        c != '_' && c != '-') {
-      return false;
-    }
-  }
-  return true;
-}
-
-constexpr absl::string_view kNameRule =
-    "expected 1 to 128 letters, digits, '.', '_', '-'";
-
-std::string Absolute(absl::string_view directory, absl::string_view path) {
-  if (path.empty() || path.front() == '/') return std::string(path);
-  return JoinPath(directory, path);
-}
 
 // "8.0" -> {8, 0}.
 bool ParseVersion(absl::string_view text, v1::Version* out) {
@@ -63,29 +41,6 @@ bool ParseVersion(absl::string_view text, v1::Version* out) {
   return true;
 }
 
-void SetDuration(absl::Duration from, google::protobuf::Duration* to) {
-  const int64_t seconds = absl::IDivDuration(from, absl::Seconds(1), &from);
-  to->set_seconds(seconds);
-  to->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(from)));
-}
-
-void ReadDuration(YamlReader reader, google::protobuf::Duration* to) {
-  const absl::Duration value = reader.Duration();
-  if (value <= absl::ZeroDuration()) {
-    // A wrong type has been reported already and reads as zero; "0s" has not.
-    if (reader.IsScalar() &&
-        RE2::FullMatch(reader.String(), R"((0+(ms|s|m|h|d))+)")) {
-      reader.Error("expected a positive duration such as 90s or 5m");
-    }
-    return;
-  }
-  if (value > absl::Hours(24 * 30)) {
-    reader.Error("expected at most 720h");
-    return;
-  }
-  SetDuration(value, to);
-}
-
 // One sweep file being read.
 class Reader {
  public:
@@ -95,18 +50,18 @@ class Reader {
   SweepFile Read() {
     YamlReader name = root_.Required("name");
     out_.spec.set_name(name.String());
-    if (name.present() && name.IsScalar() && !IsName(out_.spec.name())) {
-      name.Error(kNameRule);
+    if (name.present() && name.IsScalar() && !IsSweepName(out_.spec.name())) {
+      name.Error(kSweepNameRule);
     }
     ReadArtifact(root_.Required("artifact"));
     ReadBuild(root_.Optional("build"));
     release().set_source_revision(root_.Optional("source_revision").String());
     ReadExpectation(root_.Optional("expect"));
-    ReadEntries(root_.Required("entries"));
+    ReadEntries(root_.Required("entries"), directory_, release());
     ReadHosts(root_.Optional("hosts"));
     ReadPolicy(root_.Optional("policy"));
     if (YamlReader deadline = root_.Optional("deadline"); deadline.present()) {
-      ReadDuration(deadline, out_.spec.mutable_deadline());
+      ReadSweepDuration(deadline, out_.spec.mutable_deadline());
     }
     root_.RejectUnknownKeys();
     return std::move(out_);
@@ -120,7 +75,7 @@ class Reader {
     if (!artifact.present()) return;
     if (YamlReader name = artifact.Optional("name"); name.present()) {
       const std::string value = name.String();
-      if (name.IsScalar() && !IsName(value)) name.Error(kNameRule);
+      if (name.IsScalar() && !IsSweepName(value)) name.Error(kSweepNameRule);
       release().mutable_artifact()->set_name(value);
     }
     YamlReader files = artifact.Required("files");
@@ -141,14 +96,14 @@ class Reader {
         path = item.String();
       }
       if (item.IsScalar() && path.empty()) item.Error("expected a path");
-      source.path = Absolute(directory_, path);
+      source.path = AbsolutePath(directory_, path);
       out_.sources.push_back(std::move(source));
     }
     if (files.IsSequence() && out_.sources.empty()) {
       files.Error("expected at least one file");
     }
     if (YamlReader root = artifact.Optional("root"); root.present()) {
-      out_.root = Absolute(directory_, root.String());
+      out_.root = AbsolutePath(directory_, root.String());
       for (const ArtifactSource& source : out_.sources) {
         if (!source.name.empty()) {
           root.Error("\"root\" and \"as\" exclude each other");
@@ -174,7 +129,7 @@ class Reader {
       build.Error("expected exactly one of \"record\" and \"declared\"");
     }
     if (record.present()) {
-      out_.record_path = Absolute(directory_, record.String());
+      out_.record_path = AbsolutePath(directory_, record.String());
     }
     if (declared.present()) {
       v1::BuildRecord& stated = *release().mutable_build();
@@ -239,145 +194,6 @@ class Reader {
       ReadTargets(item.Optional("targets"), "sm", kernel.mutable_targets());
       kernel.set_ptx(item.Optional("ptx").Bool());
       item.RejectUnknownKeys();
-    }
-    expect.RejectUnknownKeys();
-  }
-
-  // An empty text is in every output: it would look like a check and be none.
-  static void RejectEmpty(YamlReader& reader, const std::string& text) {
-    if (reader.IsScalar() && text.empty()) {
-      reader.Error("expected a text; an empty one is found in every output");
-    }
-  }
-
-  static void CheckPattern(YamlReader& reader, const std::string& pattern) {
-    const RE2 compiled(pattern, RE2::Quiet);
-    if (!compiled.ok()) {
-      reader.Error(
-          absl::StrCat("not a regular expression (RE2): ", compiled.error()));
-    }
-  }
-
-  void ReadEntries(YamlReader entries) {
-    std::set<std::string> names;
-    for (YamlReader& item : entries.Sequence()) {
-      v1::Entry& entry = *release().add_entries();
-      YamlReader name = item.Required("name");
-      entry.set_name(name.String());
-      if (name.present() && name.IsScalar()) {
-        if (!IsName(entry.name())) {
-          name.Error(kNameRule);
-        } else if (!names.insert(entry.name()).second) {
-          name.Error(absl::StrCat("another entry is named \"", entry.name(),
-                                  "\" too"));
-        }
-      }
-      ReadCommand(item.Required("command"), entry);
-      ReadEnvironment(item.Optional("environment"), entry);
-      ReadGpus(item.Optional("gpus"), entry);
-      ReadExpected(item.Optional("expect"), entry);
-      for (const std::string& text : item.Optional("covers").StringSequence()) {
-        entry.add_covers(text);
-      }
-      if (YamlReader timeout = item.Optional("timeout"); timeout.present()) {
-        ReadDuration(timeout, entry.mutable_timeout());
-      }
-      if (YamlReader timeout = item.Optional("jit_timeout");
-          timeout.present()) {
-        ReadDuration(timeout, entry.mutable_jit_timeout());
-      }
-      for (const std::string& kernel :
-           item.Optional("must_launch").StringSequence()) {
-        entry.add_must_launch(kernel);
-      }
-      entry.set_memory_bytes(item.Optional("memory").Bytes());
-      item.RejectUnknownKeys();
-    }
-    if (entries.IsSequence() && release().entries().empty()) {
-      entries.Error("expected at least one entry");
-    }
-  }
-
-  static void ReadCommand(YamlReader command, v1::Entry& entry) {
-    if (!command.present()) return;
-    if (command.IsSequence()) {
-      for (std::string& word : command.StringSequence()) {
-        entry.add_command(std::move(word));
-      }
-      if (entry.command().empty() || entry.command(0).empty()) {
-        command.Error("expected a program and its arguments");
-      }
-      return;
-    }
-    const std::string text = command.String();
-    if (!command.IsScalar()) return;
-    absl::StatusOr<std::vector<std::string>> words = SplitCommand(text);
-    if (!words.ok()) {
-      command.Error(MessageOf(words.status()));
-      return;
-    }
-    for (std::string& word : *words) entry.add_command(std::move(word));
-  }
-
-  static void ReadEnvironment(YamlReader environment, v1::Entry& entry) {
-    for (auto& [key, value] : environment.Mapping()) {
-      v1::EnvironmentVariable& variable = *entry.add_environment();
-      variable.set_name(key);
-      variable.set_value(value.String());
-      // Each variable by itself, so that all mistakes are reported.
-      v1::Entry alone;
-      *alone.add_environment() = variable;
-      if (const absl::Status allowed = runner::CheckEntryEnvironment(alone);
-          !allowed.ok()) {
-        // The place in the file names the entry.
-        absl::string_view message = MessageOf(allowed);
-        absl::ConsumePrefix(&message, "entry : environment: ");
-        value.Error(std::string(message));
-      }
-    }
-  }
-
-  static void ReadGpus(YamlReader gpus, v1::Entry& entry) {
-    if (!gpus.present()) return;
-    // The text decides, so that a wrong word is named together with both
-    // possibilities.
-    const std::string text = gpus.String();
-    if (!gpus.IsScalar()) return;
-    int64_t count = 0;
-    if (text == "all") {
-      entry.mutable_gpus()->set_all(true);
-    } else if (absl::SimpleAtoi(text, &count) && count >= 1 &&
-               count <= kMaxGpus) {
-      entry.mutable_gpus()->set_count(static_cast<uint32_t>(count));
-    } else {
-      gpus.Error("expected a number from 1 to 1024, or all");
-    }
-  }
-
-  static void ReadExpected(YamlReader expect, v1::Entry& entry) {
-    if (!expect.present()) return;
-    if (YamlReader exit = expect.Optional("exit"); exit.present()) {
-      entry.set_expected_exit(static_cast<int32_t>(exit.Int(0, 255)));
-    }
-    int rules = 0;
-    if (YamlReader output = expect.Optional("output"); output.present()) {
-      ++rules;
-      entry.mutable_expected_output()->set_exact(output.String());
-    }
-    if (YamlReader contains = expect.Optional("contains"); contains.present()) {
-      ++rules;
-      entry.mutable_expected_output()->set_contains(contains.String());
-      RejectEmpty(contains, entry.expected_output().contains());
-    }
-    if (YamlReader pattern = expect.Optional("pattern"); pattern.present()) {
-      ++rules;
-      entry.mutable_expected_output()->set_pattern(pattern.String());
-      RejectEmpty(pattern, entry.expected_output().pattern());
-      CheckPattern(pattern, entry.expected_output().pattern());
-    }
-    if (rules > 1) {
-      expect.Error(
-          "expected at most one of \"output\", \"contains\", \"pattern\"");
     }
     expect.RejectUnknownKeys();
   }
@@ -489,6 +305,11 @@ absl::StatusOr<SweepFile> ParseSweepFile(absl::string_view text,
                             YamlDocument::Parse(text, file));
   SweepFile out = Reader(document, directory).Read();
   TWINPATH_RETURN_IF_ERROR(document.status());
+  for (const v1::Entry& entry : out.spec.release().entries()) {
+    TWINPATH_RETURN_IF_ERROR_CTX(
+        trust::CheckEntryRules(entry),
+        absl::StrCat(file, ": entry \"", entry.name(), "\""));
+  }
   return out;
 }
 

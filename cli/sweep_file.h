@@ -1,7 +1,8 @@
 // The sweep file: what a person writes to say what is to be run where and what
 // must hold (docs/sweep-file.md). Strict: an unknown key, a wrong type or a
 // value that cannot be is an error with file, line and column; all mistakes are
-// reported at once. Nothing but the sweep file itself is read here.
+// reported at once. Beside the sweep file only expected texts and references
+// that it names are read here.
 
 #ifndef TWINPATH_CLI_SWEEP_FILE_H_
 #define TWINPATH_CLI_SWEEP_FILE_H_

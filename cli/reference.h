@@ -1,0 +1,48 @@
+// Reference files: results of an earlier run that a release holds and later
+// runs are compared with (docs/formats/reference.md). Pure but for the reading;
+// thread-safe.
+
+#ifndef TWINPATH_CLI_REFERENCE_H_
+#define TWINPATH_CLI_REFERENCE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "twinpath/v1/release.pb.h"
+#include "twinpath/v1/sweep.pb.h"
+
+namespace twinpath::cli {
+
+// Reads a reference file. Strict: INVALID_ARGUMENT names the file for an
+// unknown field, a digest of another length, kept bytes of another digest, a
+// name that leaves its folder.
+absl::StatusOr<v1::Reference> LoadReference(const std::string& path);
+
+// Which result of a sweep a reference is made of. Empty: whichever there is,
+// if only one is.
+struct ReferenceChoice {
+  std::string entry;
+  // Host name.
+  std::string host;
+  // Path; unspecified: native if it ran well, else plain, else ptx-jit.
+  v1::Path path = v1::PATH_UNSPECIFIED;
+};
+
+// Makes a reference of the one result that `choice` leaves.
+// FAILED_PRECONDITION if none is left that ran and ended as its entry expects,
+// was not simulated and holds every file its entry names; if results of several
+// hosts are left that differ, saying which; NOT_FOUND for an entry or host the
+// sweep does not have.
+absl::StatusOr<v1::Reference> MakeReference(const v1::Sweep& sweep,
+                                            const ReferenceChoice& choice);
+
+// The text of a reference file, as LoadReference reads it.
+absl::StatusOr<std::string> ReferenceText(const v1::Reference& reference);
+
+// For people: where it was recorded and what it holds.
+std::string RenderReference(const v1::Reference& reference);
+
+}  // namespace twinpath::cli
+
+#endif  // TWINPATH_CLI_REFERENCE_H_
