@@ -6,23 +6,28 @@
 // As process 1 its end is the end of every process left in the sandbox, daemons
 // included.
 //
-//   twinpath-inside [--writable FOLDER]... [--guard PID] -- PROGRAM
-//   [ARGUMENT]...
+//   twinpath-inside [--writable FOLDER]... [--guard PID] [--lifeline FD]
+//                   -- PROGRAM [ARGUMENT]...
 //
 // --writable: see ConfineOptions. --guard: the process that watches; it and
 // this one are guarded. Descriptor 3: the report, lines "up", "landlock ABI"
 // (0: none), then "exit N", "signal N", "start ERRNO" or "confine ERRNO".
-// Descriptor 4: the variables, "NAME=value", each behind a zero byte's end. It
-// links nothing but the C library, since it must run inside any root file
-// system.
+// Descriptor 4: the variables, "NAME=value", each behind a zero byte's end. A
+// PROGRAM without '/' is searched in PATH of these. --lifeline: a pipe whose
+// other end closes when nobody waits for the run any more; it then ends. It
+// links nothing but the C library, and that statically, since it must run
+// inside any root file system.
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +111,40 @@ void PreferForKilling() {
   close(fd);
 }
 
+// Becomes the program, searched in PATH where its name has no '/'. Returns the
+// errno of why not.
+int Become(char** arguments, char** environment) {
+  const char* const name = arguments[0];
+  if (strchr(name, '/') != nullptr) {
+    execve(name, arguments, environment);
+    return errno;
+  }
+  const char* path = "";
+  for (char** at = environment; *at != nullptr; ++at) {
+    if (strncmp(*at, "PATH=", 5) == 0) path = *at + 5;
+  }
+  // As execvp(3): another folder is tried unless the file is there and cannot
+  // be run.
+  int error = ENOENT;
+  while (*path != '\0') {
+    const size_t length = strcspn(path, ":");
+    char full[PATH_MAX];
+    const int wrote = snprintf(full, sizeof(full), "%.*s/%s",
+                               static_cast<int>(length), path, name);
+    if (length > 0 && wrote > 0 && static_cast<size_t>(wrote) < sizeof(full)) {
+      execve(full, arguments, environment);
+      if (errno == EACCES) {
+        error = EACCES;
+      } else if (errno != ENOENT && errno != ENOTDIR) {
+        return errno;
+      }
+    }
+    path += length;
+    if (*path == ':') ++path;
+  }
+  return error;
+}
+
 [[noreturn]] void Start(char** arguments, char** environment,
                         const ConfineOptions& options, int pipe) {
   // A signal to its own group ends the program and what it started, not us.
@@ -116,12 +155,27 @@ void PreferForKilling() {
     Fail(pipe, {true, error});
   }
   Report("landlock", confined.landlock_abi);
-  execve(arguments[0], arguments, environment);
-  Fail(pipe, {false, errno});
+  Fail(pipe, {false, Become(arguments, environment)});
+}
+
+// Waits until the other end of `lifeline` closes (returns false) or a child has
+// ended. `children`: a descriptor of SIGCHLD.
+bool WaitForChild(int children, int lifeline) {
+  while (true) {
+    struct pollfd waits[2] = {{children, POLLIN, 0}, {lifeline, POLLIN, 0}};
+    const int ready = poll(waits, 2, -1);
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready <= 0) continue;
+    if (waits[1].revents != 0) return false;
+    signalfd_siginfo info;
+    const ssize_t ignored = read(children, &info, sizeof(info));
+    static_cast<void>(ignored);
+    return true;
+  }
 }
 
 // Reads the options; returns the index of the program, or 0.
-int ReadOptions(int argc, char** argv, ConfineOptions* options) {
+int ReadOptions(int argc, char** argv, ConfineOptions* options, int* lifeline) {
   int at = 1;
   for (; at + 1 < argc; at += 2) {
     if (strcmp(argv[at], "--") == 0) return at + 1;
@@ -133,6 +187,12 @@ int ReadOptions(int argc, char** argv, ConfineOptions* options) {
       if (pid <= 1 || options->guarded_count + 2 > kMaxGuarded) return 0;
       options->guarded[options->guarded_count++] = static_cast<pid_t>(pid);
       options->guarded[options->guarded_count++] = getpid();
+    } else if (strcmp(argv[at], "--lifeline") == 0) {
+      const long fd = strtol(argv[at + 1], nullptr, 10);
+      if (fd <= kEnvironment || fcntl(static_cast<int>(fd), F_GETFD) < 0) {
+        return 0;
+      }
+      *lifeline = static_cast<int>(fd);
     } else {
       return 0;
     }
@@ -144,7 +204,8 @@ int ReadOptions(int argc, char** argv, ConfineOptions* options) {
 
 int main(int argc, char** argv) {
   ConfineOptions options;
-  const int program = ReadOptions(argc, argv, &options);
+  int lifeline = -1;
+  const int program = ReadOptions(argc, argv, &options, &lifeline);
   if (program == 0) {
     fprintf(stderr,
             "twinpath-inside is started by twinpath-run, not by hand\n");
@@ -158,11 +219,22 @@ int main(int argc, char** argv) {
   int pipe[2];
   if (environment == nullptr || fcntl(kReport, F_SETFD, FD_CLOEXEC) != 0 ||
       fcntl(kEnvironment, F_SETFD, FD_CLOEXEC) != 0 ||
+      (lifeline >= 0 && fcntl(lifeline, F_SETFD, FD_CLOEXEC) != 0) ||
       pipe2(pipe, O_CLOEXEC) != 0) {
     // NOLINTNEXTLINE(clang-analyzer-unix.Malloc)
     fprintf(stderr, "twinpath-inside: error: descriptors: %s\n",
             strerror(errno));
     return kBadUse;
+  }
+  int children = -1;
+  sigset_t former;
+  if (lifeline >= 0) {
+    sigset_t child_ends;
+    sigemptyset(&child_ends);
+    sigaddset(&child_ends, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child_ends, &former);
+    children = signalfd(-1, &child_ends, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (children < 0) return kBadUse;
   }
   Report("up", -1);
   const pid_t child = fork();
@@ -170,7 +242,10 @@ int main(int argc, char** argv) {
     Report("start", errno);
     return kBadUse;
   }
-  if (child == 0) Start(argv + program, environment, options, pipe[1]);
+  if (child == 0) {
+    if (lifeline >= 0) sigprocmask(SIG_SETMASK, &former, nullptr);
+    Start(argv + program, environment, options, pipe[1]);
+  }
   close(pipe[1]);
   Failure failure = {};
   ssize_t got;
@@ -182,9 +257,10 @@ int main(int argc, char** argv) {
   int status = 0;
   while (true) {
     // Orphans come here, too; they are only reaped.
-    const pid_t ended = waitpid(-1, &status, 0);
+    const pid_t ended = waitpid(-1, &status, lifeline >= 0 ? WNOHANG : 0);
     if (ended == child) break;
     if (ended < 0 && errno != EINTR) return kBadUse;
+    if (ended == 0 && !WaitForChild(children, lifeline)) return kBadUse;
   }
   if (!started) {
     Report(failure.confine ? "confine" : "start", failure.error);

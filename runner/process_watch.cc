@@ -44,6 +44,48 @@ uint64_t SumOf(absl::string_view text,
   return sum;
 }
 
+// Calls `visit` for every process below `root`.
+template <typename Visit>
+void VisitDescendants(pid_t root, Visit visit) {
+  std::unordered_map<pid_t, ProcessStat> all;
+  std::unordered_map<pid_t, std::vector<pid_t>> children;
+  DIR* folder = opendir("/proc");
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder)) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+    char path[64];
+    std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
+    if (!fd.valid()) continue;
+    char line[1024];
+    const ssize_t got = read(fd.get(), line, sizeof(line));
+    ProcessStat stat;
+    if (got <= 0 ||
+        !ParseProcessStat(absl::string_view(line, static_cast<size_t>(got)),
+                          stat)) {
+      continue;
+    }
+    children[stat.parent].push_back(pid);
+    all[pid] = stat;
+  }
+  closedir(folder);
+  std::vector<pid_t> open = {root};
+  // Numbers can be reused while reading; a circle must not be followed.
+  std::unordered_set<pid_t> seen = {root};
+  while (!open.empty()) {
+    const pid_t parent = open.back();
+    open.pop_back();
+    const auto found = children.find(parent);
+    if (found == children.end()) continue;
+    for (const pid_t child : found->second) {
+      if (!seen.insert(child).second) continue;
+      visit(child, all[child]);
+      open.push_back(child);
+    }
+  }
+}
+
 }  // namespace
 
 TreeUsage UsageOfControlGroup(const std::string& root) {
@@ -89,49 +131,21 @@ bool ParseProcessStat(absl::string_view line, ProcessStat& stat) {
 }
 
 TreeUsage UsageOfDescendants(pid_t root) {
-  std::unordered_map<pid_t, ProcessStat> all;
-  std::unordered_map<pid_t, std::vector<pid_t>> children;
-  DIR* folder = opendir("/proc");
-  if (folder == nullptr) return {};
-  while (const dirent* entry = readdir(folder)) {
-    pid_t pid = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
-    char path[64];
-    std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
-    if (!fd.valid()) continue;
-    char line[1024];
-    const ssize_t got = read(fd.get(), line, sizeof(line));
-    ProcessStat stat;
-    if (got <= 0 ||
-        !ParseProcessStat(absl::string_view(line, static_cast<size_t>(got)),
-                          stat)) {
-      continue;
-    }
-    children[stat.parent].push_back(pid);
-    all[pid] = stat;
-  }
-  closedir(folder);
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   TreeUsage usage;
-  std::vector<pid_t> open = {root};
-  // Numbers can be reused while reading; a circle must not be followed.
-  std::unordered_set<pid_t> seen = {root};
-  while (!open.empty()) {
-    const pid_t parent = open.back();
-    open.pop_back();
-    const auto found = children.find(parent);
-    if (found == children.end()) continue;
-    for (const pid_t child : found->second) {
-      if (!seen.insert(child).second) continue;
-      const ProcessStat& stat = all[child];
-      usage.resident_bytes += stat.resident_pages * page;
-      usage.tasks += stat.threads;
-      ++usage.processes;
-      open.push_back(child);
-    }
-  }
+  VisitDescendants(root, [&](pid_t, const ProcessStat& stat) {
+    usage.resident_bytes += stat.resident_pages * page;
+    usage.tasks += stat.threads;
+    ++usage.processes;
+  });
   return usage;
+}
+
+std::vector<pid_t> DescendantsOf(pid_t root) {
+  std::vector<pid_t> pids;
+  VisitDescendants(root,
+                   [&](pid_t pid, const ProcessStat&) { pids.push_back(pid); });
+  return pids;
 }
 
 uint64_t HostMemoryBytes() {

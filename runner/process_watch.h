@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -25,6 +26,9 @@ struct TreeUsage {
 // Usage of all descendants of `root`, itself not counted, read from /proc. What
 // ends meanwhile is not counted.
 TreeUsage UsageOfDescendants(pid_t root);
+
+// Every process below `root`, itself left out, as /proc has them.
+std::vector<pid_t> DescendantsOf(pid_t root);
 
 // Usage of the control group this process is in: memory that belongs to
 // processes (anonymous and shared; no page cache) and tasks. Zeros where it

@@ -35,6 +35,11 @@ v1::Observation RunHere(const v1::RunRequest& request);
 v1::Observation RunHereInUnit(const v1::RunRequest& request,
                               const std::function<bool()>& abandoned);
 
+// The same inside the systemd unit for entries of oci_images, where podman does
+// the confining and this process is root: see oci_run.h.
+v1::Observation RunHereInOciUnit(const v1::RunRequest& request,
+                                 const std::function<bool()>& abandoned);
+
 }  // namespace twinpath::runner
 
 #endif  // TWINPATH_RUNNER_RUN_H_

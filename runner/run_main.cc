@@ -6,6 +6,11 @@
 //                                    standard output, in bubblewrap
 //   twinpath-run --unit PEER-USER    started by systemd for a connection, which
 //                                    is standard input (run_unit.h)
+//   twinpath-run --oci-unit PEER-USER
+//                                    the same for entries of oci_images, as
+//                                    root
+//   twinpath-run --unit-ended        started by systemd behind one of these,
+//                                    to say why it was ended (ReportUnitEnd)
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -67,6 +72,30 @@ int RunAsUnit(const std::string& peer_user) {
   return kExitPass;
 }
 
+int RunAsOciUnit(const std::string& peer_user) {
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  RunServerOptions options;
+  options.peer_user = peer_user;
+  options.containers = true;
+  options.run = [](const v1::RunRequest& request) {
+    // Here an abandoned run ends in order, so that its container and storage
+    // go with it.
+    return RunHereInOciUnit(request, [] { return PeerIsGone(STDIN_FILENO); });
+  };
+  if (const absl::Status status = ServeRun(STDIN_FILENO, options);
+      !status.ok()) {
+    return Complain(
+        status, absl::IsPermissionDenied(status) ? kExitIdentity : kExitFail);
+  }
+  return kExitPass;
+}
+
+int ReportEnd() {
+  const char* const result = std::getenv("SERVICE_RESULT");
+  ReportUnitEnd(STDIN_FILENO, result == nullptr ? "" : result).IgnoreError();
+  return kExitPass;
+}
+
 }  // namespace
 }  // namespace twinpath::runner
 
@@ -78,6 +107,12 @@ int main(int argc, char** argv) {
   if (argc == 1) return twinpath::runner::RunAsChild();
   if (argc == 3 && absl::string_view(argv[1]) == "--unit") {
     return twinpath::runner::RunAsUnit(argv[2]);
+  }
+  if (argc == 3 && absl::string_view(argv[1]) == "--oci-unit") {
+    return twinpath::runner::RunAsOciUnit(argv[2]);
+  }
+  if (argc == 2 && absl::string_view(argv[1]) == "--unit-ended") {
+    return twinpath::runner::ReportEnd();
   }
   std::fprintf(stderr,
                "twinpath-run: error: it is started by the agent, the twinpath "

@@ -24,6 +24,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/file.h"
 #include "runner/trusted_release.h"
@@ -40,6 +41,9 @@ struct RunServerOptions {
   TrustFiles trust;
   // Folder for the copies and the run's folder.
   std::string work_parent = "/var/tmp";
+  // Entries of oci_images and no others; false: all others. The two kinds of
+  // unit have different rights, and neither does the other's work.
+  bool containers = false;
   // What runs the verified request; RunHere in the unit, a fake in tests.
   std::function<v1::Observation(const v1::RunRequest&)> run;
 };
@@ -47,6 +51,14 @@ struct RunServerOptions {
 // Serves the connection on `socket`, once. Every refusal is an answer, except
 // to a peer that may not ask, which gets none.
 absl::Status ServeRun(int socket, const RunServerOptions& options);
+
+// What the unit says last (ExecStopPost=), where systemd ended it before it
+// could answer: `result` is $SERVICE_RESULT (systemd.exec(5)). "timeout" (the
+// unit's RuntimeMaxSec was over) is an answer that the run timed out,
+// "oom-kill" one that memory was short. Nothing is said for others: "success"
+// has answered, and what else there is a fault, which the closed connection
+// tells.
+absl::Status ReportUnitEnd(int socket, absl::string_view result);
 
 // The caller's side. Opens one file of the artifact for reading.
 using FileOpener =

@@ -22,6 +22,7 @@ v1::Observation Begin(const v1::UnitRunRequest& request) {
   observation.set_attempt_id(request.attempt_id());
   observation.set_path(request.path());
   observation.set_jit_proof(request.jit_proof());
+  observation.set_traced(request.traced());
   observation.mutable_start_time()->set_seconds(
       absl::ToUnixSeconds(absl::Now()));
   return observation;
@@ -83,13 +84,22 @@ v1::Observation RunInUnit(const std::string& path,
     observation.set_ending(v1::ENDING_NOT_STARTED);
     observation.set_problem(absl::StrCat(
         "TP114 sandbox-unavailable: the run unit: ", MessageOf(socket.status()),
-        "; look at 'systemctl status twinpath-run.socket'"));
+        "; look at 'systemctl status ",
+        path == kOciSocket ? "twinpath-oci.socket'" : "twinpath-run.socket'"));
     return observation;
   }
   const absl::StatusOr<v1::Observation> answer =
       Talk(socket->get(), request, open,
            Patience::For(deadline, std::move(cancelled)));
-  if (answer.ok()) return *answer;
+  if (answer.ok()) {
+    if (!answer->attempt_id().empty()) return *answer;
+    // From who ended the unit (ReportUnitEnd), which does not know the request.
+    observation.set_ending(answer->ending());
+    observation.set_signal(answer->signal());
+    observation.set_problem(answer->problem());
+    observation.set_sandbox("systemd");
+    return observation;
+  }
   if (absl::IsDeadlineExceeded(answer.status())) {
     observation.set_ending(v1::ENDING_TIMED_OUT);
     observation.set_problem(
@@ -103,7 +113,8 @@ v1::Observation RunInUnit(const std::string& path,
           ? "cancelled"
           : absl::StrCat("the run unit ended without an answer: ",
                          MessageOf(answer.status()),
-                         "; 'journalctl -u twinpath-run@*' says why"));
+                         "; 'journalctl -u twinpath-",
+                         path == kOciSocket ? "oci" : "run", "@*' says why"));
   return observation;
 }
 

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "base/text.h"
 #include "runner/paths.h"
 #include "runner/run_unit.h"
+#include "runner/run_watch.h"
 #include "runner/trusted_release.h"
 #include "runner/unit_socket.h"
 
@@ -137,6 +139,17 @@ absl::Status TakeFiles(int socket, const v1::Artifact& artifact,
   return absl::OkStatus();
 }
 
+// Whether this unit is the one for such entries.
+absl::Status CheckKind(v1::EntryKind kind, bool containers) {
+  if ((kind == v1::ENTRY_KIND_OCI) == containers) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      containers
+          ? "TP114 sandbox-unavailable: twinpath-oci@.service runs entries of "
+            "oci_images and no others"
+          : "TP114 sandbox-unavailable: entries of oci_images run in "
+            "twinpath-oci@.service, which listens at /run/twinpath/oci.sock");
+}
+
 // OK with the observation where something can be said about the run; an error
 // only where there is nobody to say it to.
 absl::StatusOr<v1::Observation> Run(int socket,
@@ -146,6 +159,7 @@ absl::StatusOr<v1::Observation> Run(int socket,
   observation.set_attempt_id(request.attempt_id());
   observation.set_path(request.path());
   observation.set_jit_proof(request.jit_proof());
+  observation.set_traced(request.traced());
   observation.set_ending(v1::ENDING_NOT_STARTED);
   const auto refuse = [&](const absl::Status& status) {
     observation.set_problem(std::string(MessageOf(status)));
@@ -154,6 +168,11 @@ absl::StatusOr<v1::Observation> Run(int socket,
   const absl::StatusOr<const v1::Entry*> entry = TrustedEntry(
       request.release(), request.envelope(), request.entry(), options.trust);
   if (!entry.ok()) return refuse(entry.status());
+  if (const absl::Status status =
+          CheckKind((*entry)->kind(), options.containers);
+      !status.ok()) {
+    return refuse(status);
+  }
   // Not signed: who asks names them.
   for (const std::string& uuid : request.gpu_uuids()) {
     if (const absl::Status status = CheckGpuUuid(uuid); !status.ok()) {
@@ -165,6 +184,15 @@ absl::StatusOr<v1::Observation> Run(int socket,
   if (!folder.ok()) {
     return refuse(
         WithCode("TP115 artifact-not-staged: work folder:", folder.status()));
+  }
+  uint64_t bytes = 0;
+  for (const v1::ArtifactFile& file : request.release().artifact().files()) {
+    bytes += std::min(file.size_bytes(), kMaxRunDiskBytes);
+  }
+  if (bytes > DiskLimit()) {
+    return refuse(absl::ResourceExhaustedError(
+        absl::StrCat("TP115 artifact-not-staged: its files have more than the ",
+                     HumanBytes(DiskLimit()), " a run may have on disk")));
   }
   const std::string artifact = JoinPath(folder->path(), "artifact");
   const std::string work = JoinPath(folder->path(), "work");
@@ -183,6 +211,7 @@ absl::StatusOr<v1::Observation> Run(int socket,
   run.set_attempt_id(request.attempt_id());
   run.set_path(request.path());
   run.set_jit_proof(request.jit_proof());
+  run.set_traced(request.traced());
   *run.mutable_entry() = **entry;
   *run.mutable_gpu_uuids() = request.gpu_uuids();
   run.set_output_limit_bytes(request.output_limit_bytes());
@@ -203,6 +232,27 @@ absl::Status ServeRun(int socket, const RunServerOptions& options) {
                             Run(socket, request, options));
   v1::UnitRunReply reply;
   *reply.mutable_response()->mutable_observation() = std::move(observation);
+  return WriteMessage(socket, Patience::For(kPeerPatience), reply);
+}
+
+absl::Status ReportUnitEnd(int socket, absl::string_view result) {
+  v1::UnitRunReply reply;
+  v1::Observation& observation =
+      *reply.mutable_response()->mutable_observation();
+  if (result == "timeout") {
+    observation.set_ending(v1::ENDING_TIMED_OUT);
+    observation.set_problem(
+        "the unit's limit on time (RuntimeMaxSec) was over before the run was; "
+        "the host's unit file sets it");
+  } else if (result == "oom-kill") {
+    observation.set_ending(v1::ENDING_SIGNALED);
+    observation.set_signal(SIGKILL);
+    observation.set_problem(
+        "memory limit: the unit held more than its MemoryMax, and the kernel "
+        "ended it");
+  } else {
+    return absl::OkStatus();
+  }
   return WriteMessage(socket, Patience::For(kPeerPatience), reply);
 }
 

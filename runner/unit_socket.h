@@ -22,6 +22,7 @@ namespace twinpath::runner {
 
 // Where systemd listens (deploy/systemd).
 inline constexpr char kRunSocket[] = "/run/twinpath/run.sock";
+inline constexpr char kOciSocket[] = "/run/twinpath/oci.sock";
 inline constexpr char kProbeSocket[] = "/run/twinpath/probe.sock";
 
 // Most descriptors in one message; the kernel takes 253.

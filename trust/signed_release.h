@@ -34,7 +34,7 @@ struct HostTrust {
 // Whether this host may run `release`: a trusted key signed exactly its text,
 // its time is not over, and for every label key it names the host has one of
 // the values named. Returns the id of the key. PERMISSION_DENIED, beginning
-// with "TP120" and saying what is wrong, else.
+// with "TP130" and saying what is wrong, else.
 absl::StatusOr<std::string> VerifyRelease(const v1::Release& release,
                                           const v1::Envelope& envelope,
                                           const HostTrust& host);
