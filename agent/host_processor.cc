@@ -79,6 +79,7 @@ v1::Observation StartOf(const v1::RunRequest& request, const Clock& clock) {
   start.set_attempt_id(request.attempt_id());
   start.set_path(request.path());
   start.set_jit_proof(request.jit_proof());
+  start.set_traced(request.traced());
   start.set_gpu_uuid(absl::StrJoin(request.gpu_uuids(), ","));
   *start.mutable_start_time() = ToProto(clock.Now());
   return start;
@@ -106,6 +107,7 @@ decltype(runner::AttemptHooks::run) RunsInUnit(
     request.set_attempt_id(run.attempt_id());
     request.set_path(run.path());
     request.set_jit_proof(run.jit_proof());
+    request.set_traced(run.traced());
     request.set_entry(lease.entry().name());
     *request.mutable_gpu_uuids() = run.gpu_uuids();
     request.set_output_limit_bytes(run.output_limit_bytes());
@@ -141,6 +143,7 @@ decltype(runner::AttemptHooks::run) SignedRuns(
       observation.set_attempt_id(run.attempt_id());
       observation.set_path(run.path());
       observation.set_jit_proof(run.jit_proof());
+      observation.set_traced(run.traced());
       observation.set_ending(v1::ENDING_NOT_STARTED);
       observation.set_problem(std::string(MessageOf(entry.status())));
       return observation;

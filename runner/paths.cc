@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<v1::EnvironmentVariable>> RunEnvironment(
         break;
       case v1::PATH_PTX_JIT:
         variables["CUDA_FORCE_PTX_JIT"] = "1";
-        if (request.jit_proof()) {
+        if (request.jit_proof() || request.traced()) {
           variables["CUDA_CACHE_PATH"] = folders.cache;
         } else {
           variables["CUDA_CACHE_DISABLE"] = "1";

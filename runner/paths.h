@@ -4,8 +4,9 @@
 //   native   CUDA_DISABLE_PTX_JIT=1 CUDA_CACHE_DISABLE=1
 //            (with the cache on, a result compiled earlier would pass)
 //   ptx-jit  CUDA_FORCE_PTX_JIT=1 CUDA_CACHE_DISABLE=1
-//            repeated as proof with CUDA_CACHE_PATH=<empty folder> instead of
-//            the cache switch: files there show that something was compiled
+//            repeated as proof, or traced, with CUDA_CACHE_PATH=<empty folder>
+//            instead of the cache switch: files there show that something was
+//            compiled
 //   plain    CUDA_CACHE_PATH=<empty folder>
 //
 // and for all CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA_VISIBLE_DEVICES=<UUIDs>,
@@ -44,6 +45,7 @@ struct RunFolders {
 };
 
 // Whether the path's variables point CUDA_CACHE_PATH at the empty folder.
+// `jit_proof`: the repeat as proof, or traced.
 bool UsesCacheFolder(v1::Path path, bool jit_proof);
 
 // Refuses variables of an entry that would decide what the run proves: LD_*,

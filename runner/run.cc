@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@
 #include "runner/run_parts.h"
 #include "runner/run_watch.h"
 #include "runner/sandbox.h"
+#include "runner/trace_result.h"
+#include "runner/trace_setup.h"
 
 namespace twinpath::runner {
 namespace {
@@ -109,10 +112,20 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   folders.cache = folder->cache();
   folders.driver_log = folder->driver_log();
   folders.driver_folder = DriverFolder();
-  const absl::StatusOr<std::vector<v1::EnvironmentVariable>> environment =
+  absl::StatusOr<std::vector<v1::EnvironmentVariable>> environment =
       RunEnvironment(request, folders);
   if (!environment.ok()) {
     return NotStarted(std::move(observation), MessageOf(environment.status()));
+  }
+  std::optional<TraceSetup> trace;
+  if (request.traced()) {
+    absl::StatusOr<TraceSetup> setup =
+        TraceSetup::Make(request.work_directory());
+    if (!setup.ok()) {
+      return NotStarted(std::move(observation), MessageOf(setup.status()));
+    }
+    trace.emplace(*std::move(setup));
+    trace->AddVariables(*environment);
   }
   const std::string environment_bytes =
       EnvironmentBlock(*environment, observation);
@@ -123,6 +136,11 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   // Shown although /run is private; a no-op where they do not exist.
   spec.read_only = {"/proc/driver/nvidia", "/run/nvidia/driver",
                     "/run/opengl-driver"};
+  if (trace) {
+    for (std::string& file : trace->Shown()) {
+      spec.read_only.push_back(std::move(file));
+    }
+  }
 
   const absl::StatusOr<UniqueFd> report = MemoryFile("report", "");
   const absl::StatusOr<UniqueFd> variables =
@@ -178,7 +196,8 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   SetCapture(result->err, observation.mutable_stderr());
   *observation.mutable_driver_log() = folder->DriverLogNow(limit);
   if (!request.bare_environment() &&
-      UsesCacheFolder(request.path(), request.jit_proof())) {
+      UsesCacheFolder(request.path(),
+                      request.jit_proof() || request.traced())) {
     *observation.mutable_cache() = folder->CacheEvidenceNow();
   }
   const InsideReport ended = ReadInsideReport(report->get());
@@ -188,6 +207,9 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
     observation.set_problem("hung: a process of the run survived SIGKILL");
   }
   AddOutputFiles(request, limit, observation);
+  if (trace) {
+    *observation.mutable_trace() = CollectTrace(*trace, request, place.unit);
+  }
   return observation;
 }
 
@@ -227,7 +249,8 @@ v1::Observation RunInChild(const v1::RunRequest& request,
   options.argv = {*program};
   options.environment = MinimalEnvironment();
   for (const char* name : {"TWINPATH_LIBEXEC", "TWINPATH_BWRAP",
-                           "TWINPATH_OCI_RUNTIME", "LD_LIBRARY_PATH"}) {
+                           "TWINPATH_OCI_RUNTIME", "TWINPATH_CUPTI",
+                           "CUDA_HOME", "LD_LIBRARY_PATH"}) {
     // LD_LIBRARY_PATH is for twinpath-run's own libraries in a bundle; the
     // sandboxed program does not get it.
     if (const char* value = std::getenv(name); value != nullptr) {

@@ -43,6 +43,7 @@ v1::Observation BeginObservation(const v1::RunRequest& request) {
   observation.set_attempt_id(request.attempt_id());
   observation.set_path(request.path());
   observation.set_jit_proof(request.jit_proof());
+  observation.set_traced(request.traced());
   for (const std::string& uuid : request.gpu_uuids()) {
     if (!observation.gpu_uuid().empty()) {
       observation.mutable_gpu_uuid()->push_back(',');
