@@ -14,6 +14,7 @@
 #include "compat/reason.h"
 #include "verdict/compiled.h"
 #include "verdict/cuda_error.h"
+#include "verdict/device_watch.h"
 #include "verdict/output.h"
 
 namespace twinpath::verdict {
@@ -481,6 +482,7 @@ std::optional<PathEvaluation> EvaluateRuns(
     const Run run{entry, observation, prediction,
                   absl::StrCat(PathName(path), proof ? " proof" : "")};
     PathEvaluation evaluation = EvaluateRun(run, result.simulated());
+    ApplyDeviceWatch(observation, run.label, evaluation);
     if (observation.ending() == v1::ENDING_INTERRUPTED) {
       interrupted = std::move(evaluation);
     } else if (!worst || Rank(evaluation.status) > Rank(worst->status)) {

@@ -34,6 +34,7 @@
 #include "compat/tables.h"
 #include "inspect/child.h"
 #include "re2/re2.h"
+#include "runner/device_watch.h"
 #include "runner/facts.h"
 #include "runner/paths.h"
 #include "runner/sandbox.h"
@@ -286,6 +287,9 @@ int RunCheck(const CheckOptions& options, Console& console) {
           paths.push_back(path);
         }
       }
+      // As the rest of this command: a child, no unit.
+      const runner::DeviceWatchStarter watch =
+          runner::WatchesOf(runner::ProbeOptions());
       for (const v1::Gpu* gpu : gpus) {
         v1::Cell cell = NewCell(facts, gpu);
         for (v1::PathPrediction& prediction :
@@ -303,6 +307,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
         hooks.jit_cache_built = facts.driver().jit_cache_built();
         hooks.cancelled = [] { return interrupted != 0; };
         hooks.conditions = [&] { return ConditionsNow(facts); };
+        hooks.watch = watch;
         *cell.mutable_result() = runner::RunEntry(entry, paths, {gpu->uuid()},
                                                   staged->path(), hooks);
         cell.mutable_result()->set_cell_id(cell.id());
