@@ -11,12 +11,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "compat/reason.h"
+#include "verdict/compare_outputs.h"
 #include "verdict/compiled.h"
 #include "verdict/cuda_error.h"
 #include "verdict/evaluated.h"
 #include "verdict/group.h"
 #include "verdict/output.h"
 #include "verdict/path_status.h"
+#include "verdict/run_compare.h"
 
 namespace twinpath::verdict {
 namespace {
@@ -178,43 +180,6 @@ void CompareOutcomes(const std::vector<const EvaluatedCell*>& cells,
   }
 }
 
-// One finding for the cells whose native output differs. Only output that is
-// stable on its own host, and that no rule of the release already judges, can
-// be compared; an error only where most of the class agrees, since a program
-// may print something of its host.
-void CompareOutputs(const std::vector<const EvaluatedCell*>& cells,
-                    std::vector<v1::Finding>& findings) {
-  Groups groups;
-  for (const EvaluatedCell* cell : cells) {
-    if (cell->entry->has_expected_output() ||
-        cell->At(v1::PATH_NATIVE).status != PathStatus::kProven ||
-        OutputVaries(cell->cell->result())) {
-      continue;
-    }
-    const v1::Observation* run = MainRun(cell->cell->result(), v1::PATH_NATIVE);
-    if (run == nullptr || !run->stdout().has_digest()) continue;
-    groups[run->stdout().digest().sha256()].push_back(cell);
-  }
-  if (groups.size() < 2) return;
-  const std::string* usual = Majority(groups);
-  for (const auto& [digest, odd] : groups) {
-    if (usual != nullptr && digest == *usual) continue;
-    for (const EvaluatedCell* cell : odd) {
-      findings.push_back(CellFinding(
-          *cell->cell,
-          usual != nullptr
-              ? compat::MakeReason("TP403",
-                                   "native: output differs from that of most "
-                                   "of its class")
-              : compat::MakeReason("TP403",
-                                   "native: output differs inside the class",
-                                   "Declare expected_output if the program "
-                                   "prints something of its host."),
-          usual != nullptr ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING, true));
-    }
-  }
-}
-
 bool IsRequired(v1::PathRule rule) {
   return rule != v1::PATH_RULE_OPTIONAL && rule != v1::PATH_RULE_SKIPPED;
 }
@@ -240,7 +205,7 @@ std::vector<v1::Reason> ContradictionsOf(const EvaluatedCell& cell) {
 
 std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
                                         const v1::Policy& policy) {
-  if (!cell.IsEvidence()) return {};
+  if (!cell.IsEvidence() || !IsCompared(*cell.entry)) return {};
   const v1::CellResult& result = cell.cell->result();
   const v1::Entry& entry = *cell.entry;
   const v1::Observation* native = MainRun(result, v1::PATH_NATIVE);
@@ -248,60 +213,96 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
   for (const v1::Observation* run : {native, forced}) {
     if (run == nullptr || run->ending() != v1::ENDING_EXITED ||
         run->exit_code() != entry.expected_exit() ||
-        !run->stdout().has_digest() ||
         JudgeOutput(entry, *run).match == OutputMatch::kDiffers) {
       return {};
     }
   }
-  if (native->stdout().digest().sha256() ==
-      forced->stdout().digest().sha256()) {
-    return {};
-  }
-  if (OutputVaries(result)) {
-    return {CellFinding(
-        *cell.cell,
-        compat::MakeReason("TP402",
-                           "output differs, as it does between two runs of "
-                           "the same code",
-                           "Declare expected_output, so that what matters is "
-                           "compared."),
-        v1::SEVERITY_WARNING, true)};
-  }
-  if (entry.has_expected_output()) {
-    return {CellFinding(
-        *cell.cell,
-        compat::MakeReason("TP402",
-                           "both outputs meet the release's rule, and other "
-                           "parts of them differ"),
-        v1::SEVERITY_WARNING, true)};
-  }
+  const std::vector<PartDifference> parts =
+      CompareRuns(entry, *native, *forced);
+  if (parts.empty()) return {};
   const bool required =
       IsRequired(policy.native()) && IsRequired(policy.ptx_jit());
-  return {CellFinding(
-      *cell.cell,
-      compat::MakeReason(
-          "TP402", "native and ptx-jit both exited well with other output"),
-      required ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING, true)};
+  const v1::Severity severity =
+      required ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING;
+  // The parts that count most: what is known to differ and no rule judges, then
+  // what differs and meets its rule, then what cannot be compared.
+  const bool stated = StatesComparison(entry);
+  std::vector<std::string> differing;
+  std::vector<std::string> by_rule;
+  std::vector<std::string> unknown;
+  for (const PartDifference& part : parts) {
+    if (!part.differs) {
+      unknown.push_back(part.why);
+    } else if (!stated && HasRule(entry, part.part)) {
+      by_rule.push_back(part.why);
+    } else {
+      differing.push_back(part.why);
+    }
+  }
+  const auto finding = [&cell](absl::string_view code, absl::string_view detail,
+                               v1::Severity how, absl::string_view fix = "") {
+    return std::vector<v1::Finding>{CellFinding(
+        *cell.cell, compat::MakeReason(code, detail, fix), how, true)};
+  };
+  if (!differing.empty() || !by_rule.empty()) {
+    if (!stated && ResultsVary(entry, result)) {
+      return finding("TP402",
+                     "output differs, as it does between two runs of the same "
+                     "code",
+                     v1::SEVERITY_WARNING,
+                     "State in the sweep file what is expected and how it is "
+                     "compared (compare: numbers within a tolerance, or off), "
+                     "so that what matters is compared.");
+    }
+    if (differing.empty()) {
+      return finding("TP402",
+                     "both outputs meet the release's rule, and other parts of "
+                     "them differ",
+                     v1::SEVERITY_WARNING);
+    }
+    return finding("TP402",
+                   absl::StrCat("native and ptx-jit both exited well: ",
+                                absl::StrJoin(differing, ", ")),
+                   severity);
+  }
+  return finding(
+      "TP434",
+      absl::StrCat("native and ptx-jit: ", absl::StrJoin(unknown, ", ")),
+      severity);
 }
 
 std::vector<v1::Finding> CompareClasses(
     const std::vector<EvaluatedCell>& cells) {
   // A class is one of hosts; a host may hold different GPUs, and only equal
-  // ones are expected to agree.
-  std::map<std::string, std::vector<const EvaluatedCell*>> classes;
+  // ones are expected to agree. Where a host's class is unknown its own equal
+  // GPUs still are. Entry first, so that the classes of one lie together;
+  // within an entry in the order of their first cells.
+  std::map<std::string, std::vector<CellClass>> entries;
+  absl::flat_hash_map<std::string, size_t> index;
   for (const EvaluatedCell& cell : cells) {
     const v1::Cell& c = *cell.cell;
-    if (!cell.IsEvidence() || c.class_digest().sha256().empty()) continue;
-    classes[absl::StrCat(c.class_digest().sha256(), "\n", c.entry(), "\n",
-                         c.compute_capability().major(), ".",
-                         c.compute_capability().minor(), "\n", c.gpu_name())]
-        .push_back(&cell);
+    if (!cell.IsEvidence()) continue;
+    const std::string key = absl::StrCat(
+        c.entry(), "\n", c.compute_capability().major(), ".",
+        c.compute_capability().minor(), "\n", c.gpu_name(), "\n",
+        c.class_digest().sha256().empty()
+            ? absl::StrCat("host ", c.host_id(), " ", c.host_name())
+            : absl::StrCat("class ", c.class_digest().sha256()));
+    std::vector<CellClass>& classes = entries[c.entry()];
+    const auto [it, is_new] = index.emplace(key, classes.size());
+    if (is_new) classes.emplace_back();
+    classes[it->second].push_back(&cell);
   }
   std::vector<v1::Finding> findings;
-  for (const auto& [key, members] : classes) {
-    if (members.size() < 2) continue;
-    for (const v1::Path path : kPaths) CompareOutcomes(members, path, findings);
-    CompareOutputs(members, findings);
+  for (const auto& [entry, classes] : entries) {
+    for (const CellClass& members : classes) {
+      if (members.size() < 2) continue;
+      for (const v1::Path path : kPaths) {
+        CompareOutcomes(members, path, findings);
+      }
+      CompareInClass(members, findings);
+    }
+    CompareAcrossClasses(classes, findings);
   }
   return findings;
 }
@@ -363,6 +364,10 @@ std::vector<v1::Finding> CompareCells(const v1::Sweep& sweep) {
           CellFinding(*cell.cell, std::move(reason), v1::SEVERITY_ERROR, true));
     }
     for (v1::Finding& finding : ComparePathsOf(cell, sweep.spec().policy())) {
+      findings.push_back(std::move(finding));
+    }
+    for (v1::Finding& finding :
+         CompareWithReferenceOf(cell, sweep.spec().policy())) {
       findings.push_back(std::move(finding));
     }
     for (v1::Reason& reason :

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "verdict/compiled.h"
+#include "verdict/run_compare.h"
 
 namespace twinpath::verdict {
 
@@ -56,6 +57,7 @@ const v1::Observation* MainRun(const v1::CellResult& result, v1::Path path) {
   const v1::Observation* found = nullptr;
   for (const v1::Observation& observation : result.observations()) {
     if (observation.path() == path && !observation.jit_proof() &&
+        !observation.traced() &&
         observation.ending() != v1::ENDING_INTERRUPTED) {
       found = &observation;
     }
@@ -63,13 +65,13 @@ const v1::Observation* MainRun(const v1::CellResult& result, v1::Path path) {
   return found;
 }
 
-bool OutputVaries(const v1::CellResult& result) {
-  const auto differ = [](const v1::Observation* a, const v1::Observation* b) {
+bool ResultsVary(const v1::Entry& entry, const v1::CellResult& result) {
+  const auto differ = [&entry](const v1::Observation* a,
+                               const v1::Observation* b) {
     return a != nullptr && b != nullptr && a->ending() == v1::ENDING_EXITED &&
            b->ending() == v1::ENDING_EXITED &&
-           a->exit_code() == b->exit_code() && a->stdout().has_digest() &&
-           b->stdout().has_digest() &&
-           a->stdout().digest().sha256() != b->stdout().digest().sha256();
+           a->exit_code() == b->exit_code() &&
+           AnyDiffers(CompareRuns(entry, *a, *b));
   };
   const v1::Observation* plain = MainRun(result, v1::PATH_PLAIN);
   if (plain != nullptr && plain->cache().observed() &&

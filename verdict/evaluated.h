@@ -46,13 +46,14 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
 std::vector<v1::Finding> CompareClasses(
     const std::vector<EvaluatedCell>& cells);
 
-// The run of `path` that is not a proof; nullptr if there is none.
+// The run of `path` that is neither a proof nor traced; nullptr if there is
+// none.
 const v1::Observation* MainRun(const v1::CellResult& result, v1::Path path);
 
-// Whether two runs of the same code on this host printed different things, so
-// that output cannot be compared byte for byte: native against a plain run that
-// compiled nothing, ptx-jit against its repeat.
-bool OutputVaries(const v1::CellResult& result);
+// Whether two runs of the same code on this host gave different results, in the
+// way the entry compares them: native against a plain run that compiled
+// nothing, ptx-jit against its repeat.
+bool ResultsVary(const v1::Entry& entry, const v1::CellResult& result);
 
 // A finding attached to one cell.
 v1::Finding CellFinding(const v1::Cell& cell, v1::Reason reason,

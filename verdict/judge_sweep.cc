@@ -13,6 +13,7 @@
 #include "compat/reason.h"
 #include "verdict/builder.h"
 #include "verdict/compare.h"
+#include "verdict/compare_outputs.h"
 #include "verdict/evaluated.h"
 #include "verdict/expect.h"
 #include "verdict/group.h"
@@ -31,13 +32,15 @@ bool HasEnded(const v1::Sweep& sweep) {
 }
 
 // Applies a mismatch to the cell it is about. What was dispatched is not what
-// ran, or one program has two answers: that is a failure. A contradiction
-// between evidence and something else is none, and no pass either.
+// ran, or one program has two answers, or another than the release holds: that
+// is a failure. A contradiction between evidence and something else is none,
+// and no pass either.
 void Apply(const v1::Finding& finding, VerdictBuilder& builder) {
   if (finding.severity() != v1::SEVERITY_ERROR) {
     builder.Warn(finding.reason());
   } else if (finding.reason().code() == "TP402" ||
-             finding.reason().code() == "TP405") {
+             finding.reason().code() == "TP405" ||
+             finding.reason().code() == "TP432") {
     builder.Fail(finding.reason());
   } else {
     builder.Inconclusive(finding.reason());
@@ -162,6 +165,9 @@ void JudgeSweep(v1::Sweep& sweep, const v1::ArtifactReport& report) {
           CellFinding(*cell.cell, std::move(reason), v1::SEVERITY_ERROR, true));
     }
     for (v1::Finding& finding : ComparePathsOf(cell, policy)) {
+      mismatches.push_back(std::move(finding));
+    }
+    for (v1::Finding& finding : CompareWithReferenceOf(cell, policy)) {
       mismatches.push_back(std::move(finding));
     }
     if (!cell.IsEvidence()) continue;

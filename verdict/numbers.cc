@@ -1,5 +1,6 @@
 #include "verdict/numbers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -198,13 +199,16 @@ bool NumbersAgree(double expected, double seen,
 std::optional<WordDifference> CompareNumbers(absl::string_view expected,
                                              absl::string_view seen,
                                              const v1::Tolerance& tolerance,
-                                             bool seen_is_start) {
+                                             const TextStarts& starts) {
   Words expected_words(expected);
   Words seen_words(seen);
   while (true) {
     const absl::string_view a = expected_words.Next();
     const absl::string_view b = seen_words.Next();
-    if (seen_is_start && seen_words.AtEnd()) return std::nullopt;
+    if ((starts.expected && expected_words.AtEnd()) ||
+        (starts.seen && seen_words.AtEnd())) {
+      return std::nullopt;
+    }
     if (a.empty() && b.empty()) return std::nullopt;
     WordDifference difference;
     if (!a.empty() && !b.empty() && WordsAgree(a, b, tolerance, difference)) {
@@ -217,6 +221,33 @@ std::optional<WordDifference> CompareNumbers(absl::string_view expected,
     difference.seen = Shown(b);
     return difference;
   }
+}
+
+std::optional<WordDifference> CompareBytes(absl::string_view expected,
+                                           absl::string_view seen) {
+  if (expected == seen) return std::nullopt;
+  size_t at = 0;
+  while (at < expected.size() && at < seen.size() && expected[at] == seen[at]) {
+    ++at;
+  }
+  // From the start of the word in which they part.
+  while (at > 0 && !IsSpace(expected[at - 1])) --at;
+  Words before(seen.substr(0, at));
+  while (!before.Next().empty()) {
+  }
+  WordDifference difference;
+  difference.line = before.line();
+  difference.word = before.word() + 1;
+  const auto shown = [at](absl::string_view text) {
+    absl::string_view rest = text.substr(std::min(at, text.size()));
+    size_t end = 0;
+    while (end < rest.size() && !IsSpace(rest[end])) ++end;
+    // Only blanks differ where no word begins: they are shown.
+    return Shown(rest.substr(0, end == 0 ? 1 : end));
+  };
+  difference.expected = shown(expected);
+  difference.seen = shown(seen);
+  return difference;
 }
 
 }  // namespace twinpath::verdict

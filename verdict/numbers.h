@@ -52,13 +52,23 @@ struct WordDifference {
 
 inline constexpr size_t kShownWordBytes = 120;
 
-// Returns the first difference, or nothing if the texts agree. With
-// `seen_is_start` what was seen is only the start of a text: that it ends early
-// is no difference, and its last word, which may be cut, is not looked at.
+// Which texts are only the start of one: that such a one ends early is no
+// difference, and its last word, which may be cut, is not looked at.
+struct TextStarts {
+  bool expected = false;
+  bool seen = false;
+};
+
+// Returns the first difference, or nothing if the texts agree.
 std::optional<WordDifference> CompareNumbers(absl::string_view expected,
                                              absl::string_view seen,
                                              const v1::Tolerance& tolerance,
-                                             bool seen_is_start = false);
+                                             const TextStarts& starts = {});
+
+// Returns the first difference of two texts that are compared byte for byte,
+// with the words around it; nothing if they are equal.
+std::optional<WordDifference> CompareBytes(absl::string_view expected,
+                                           absl::string_view seen);
 
 }  // namespace twinpath::verdict
 

@@ -83,7 +83,8 @@ OutputJudgement JudgeNumbers(const Judged& judged,
   const bool cut = IsCut(output);
   const std::string seen =
       cut ? output.head() : absl::StrCat(output.head(), output.tail());
-  if (CompareNumbers(expected.text(), seen, expected.tolerance(), cut)) {
+  if (CompareNumbers(expected.text(), seen, expected.tolerance(),
+                     TextStarts{.seen = cut})) {
     return {OutputMatch::kDiffers,
             absl::StrCat(judged.what, " differs from the expected numbers")};
   }

@@ -11,11 +11,13 @@
 namespace twinpath::verdict {
 
 // Returns whether `a` and `b` agree: the same paths with the same ending, exit
-// code, signal, decisive CUDA error and standard output, and the same answer to
-// whether anything was compiled. Ids, times, durations, standard error and
-// paths that did not run in either (skipped, interrupted) do not count. Where
-// `entry` declares what output must contain or match, meeting that rule is
-// compared in place of the bytes, since the rest may vary.
+// code, signal, decisive CUDA error, standard output and files, and the same
+// answer to whether anything was compiled. Ids, times, durations, standard
+// error, traced repeats and paths that did not run in either (skipped,
+// interrupted) do not count. Output and files are compared as `entry` states
+// (run_compare.h); where it states nothing, and has a rule that lets the bytes
+// vary, meeting that rule is compared in their place. What cannot be compared
+// is not equal.
 bool ResultsEqual(const v1::CellResult& a, const v1::CellResult& b,
                   const v1::Entry* entry = nullptr);
 

@@ -1,0 +1,242 @@
+#include "verdict/compare_outputs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compat/reason.h"
+#include "verdict/judge.h"
+#include "verdict/output.h"
+#include "verdict/run_compare.h"
+
+namespace twinpath::verdict {
+namespace {
+
+// Results that are compared with each other by value: equal within a tolerance
+// is not transitive, so each group is that of its first member, and there are
+// at most so many.
+constexpr size_t kMaxGroups = 64;
+
+struct Group {
+  // The run that stands for the group, of its first cell.
+  const v1::Observation* run = nullptr;
+  CellClass cells;
+};
+
+// Parts that decide between cells of the entry.
+std::vector<PartDifference> Counting(const v1::Entry& entry,
+                                     std::vector<PartDifference> parts) {
+  if (!StatesComparison(entry)) {
+    parts.erase(std::remove_if(parts.begin(), parts.end(),
+                               [&entry](const PartDifference& part) {
+                                 return HasRule(entry, part.part);
+                               }),
+                parts.end());
+  }
+  return parts;
+}
+
+// The run by which a cell is compared with others; nullptr if it is not.
+const v1::Observation* ComparedRun(const EvaluatedCell& cell) {
+  if (cell.At(v1::PATH_NATIVE).status != PathStatus::kProven) return nullptr;
+  if (!StatesComparison(*cell.entry) &&
+      ResultsVary(*cell.entry, cell.cell->result())) {
+    return nullptr;
+  }
+  return MainRun(cell.cell->result(), v1::PATH_NATIVE);
+}
+
+// Equal keys are equal results; the reverse does not hold.
+std::string KeyOf(const v1::Entry& entry, const v1::Observation& run) {
+  const auto add = [](std::string& key, const v1::CapturedOutput& output) {
+    const std::string& digest = output.digest().sha256();
+    absl::StrAppend(&key, digest.size(), ":", digest);
+    if (digest.empty()) {
+      absl::StrAppend(&key, output.total_bytes(), ":", output.head(),
+                      output.tail());
+    }
+  };
+  std::string key;
+  add(key, run.stdout());
+  for (const v1::ExpectedFile& expected : entry.expected_files()) {
+    const v1::OutputFile* file = FindFile(run, expected.name());
+    if (file == nullptr) {
+      absl::StrAppend(&key, "-");
+    } else if (!file->problem().empty()) {
+      absl::StrAppend(&key, "!", file->problem().size(), ":", file->problem());
+    } else {
+      add(key, file->content());
+    }
+  }
+  return key;
+}
+
+// Groups cells whose results are equal, in the order of their first members.
+std::vector<Group> GroupsOf(const CellClass& cells) {
+  std::vector<Group> groups;
+  absl::flat_hash_map<std::string, size_t> by_key;
+  for (const EvaluatedCell* cell : cells) {
+    const v1::Observation* run = ComparedRun(*cell);
+    if (run == nullptr) continue;
+    const std::string key = KeyOf(*cell->entry, *run);
+    const auto [known, is_new] = by_key.emplace(key, groups.size());
+    if (is_new) {
+      for (size_t i = 0; i < std::min(groups.size(), kMaxGroups); ++i) {
+        if (Counting(*cell->entry,
+                     CompareRuns(*cell->entry, *groups[i].run, *run))
+                .empty()) {
+          known->second = i;
+          break;
+        }
+      }
+      if (known->second == groups.size()) groups.push_back({run, {}});
+    }
+    groups[known->second].cells.push_back(cell);
+  }
+  return groups;
+}
+
+// The group with more than half of the cells; nullptr if there is none.
+const Group* Majority(const std::vector<Group>& groups) {
+  size_t total = 0;
+  for (const Group& group : groups) total += group.cells.size();
+  for (const Group& group : groups) {
+    if (group.cells.size() * 2 > total) return &group;
+  }
+  return nullptr;
+}
+
+std::string Clauses(const std::vector<PartDifference>& parts, bool differing) {
+  std::vector<std::string> clauses;
+  for (const PartDifference& part : parts) {
+    if (part.differs == differing) clauses.push_back(part.why);
+  }
+  return absl::StrJoin(clauses, ", ");
+}
+
+// One finding a cell of `group`: how its results are not `usual`'s.
+void AddFindings(const Group& group, const v1::Observation& usual,
+                 absl::string_view code, absl::string_view than,
+                 absl::string_view fix, v1::Severity severity,
+                 std::vector<v1::Finding>& findings) {
+  const v1::Entry& entry = *group.cells[0]->entry;
+  const std::vector<PartDifference> parts =
+      Counting(entry, CompareRuns(entry, usual, *group.run));
+  const bool differs = AnyDiffers(parts);
+  const std::string clauses = Clauses(parts, differs);
+  const v1::Reason reason =
+      differs ? compat::MakeReason(
+                    code, absl::StrCat("native: ", clauses, " ", than), fix)
+              : compat::MakeReason("TP434", absl::StrCat("native: ", clauses));
+  for (const EvaluatedCell* cell : group.cells) {
+    findings.push_back(CellFinding(*cell->cell, reason, severity, true));
+  }
+}
+
+}  // namespace
+
+void CompareInClass(const CellClass& cells,
+                    std::vector<v1::Finding>& findings) {
+  if (cells.size() < 2 || !IsCompared(*cells[0]->entry)) return;
+  const std::vector<Group> groups = GroupsOf(cells);
+  if (groups.size() < 2) return;
+  const Group* usual = Majority(groups);
+  const bool counts = usual != nullptr || StatesComparison(*cells[0]->entry);
+  const v1::Severity severity =
+      counts ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING;
+  for (const Group& group : groups) {
+    if (&group == usual) continue;
+    if (usual != nullptr) {
+      AddFindings(group, *usual->run, "TP403", "from that of most of its class",
+                  "", severity, findings);
+    } else {
+      // Nobody is right: each against another of them.
+      const Group& other = &group == &groups[0] ? groups[1] : groups[0];
+      AddFindings(group, *other.run, "TP403", "inside the class",
+                  "State compare: in the sweep file: numbers within a "
+                  "tolerance, or off for a program that prints something of "
+                  "its host.",
+                  severity, findings);
+    }
+  }
+}
+
+void CompareAcrossClasses(const std::vector<CellClass>& classes,
+                          std::vector<v1::Finding>& findings) {
+  if (classes.size() < 2) return;
+  const v1::Entry& entry = *classes[0][0]->entry;
+  if (!IsCompared(entry) || entry.has_reference()) return;
+  // What a class does not agree on in itself has been found there.
+  std::vector<Group> usual;
+  for (const CellClass& cells : classes) {
+    std::vector<Group> groups = GroupsOf(cells);
+    if (groups.empty()) continue;
+    usual.push_back(*std::max_element(groups.begin(), groups.end(),
+                                      [](const Group& a, const Group& b) {
+                                        return a.cells.size() < b.cells.size();
+                                      }));
+  }
+  if (usual.size() < 2) return;
+  const Group& most = *std::max_element(
+      usual.begin(), usual.end(), [](const Group& a, const Group& b) {
+        return a.cells.size() < b.cells.size();
+      });
+  const v1::Severity severity =
+      StatesComparison(entry) ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING;
+  for (const Group& group : usual) {
+    if (&group == &most ||
+        Counting(entry, CompareRuns(entry, *most.run, *group.run)).empty()) {
+      continue;
+    }
+    AddFindings(group, *most.run, "TP433", "from that of the other classes", "",
+                severity, findings);
+  }
+}
+
+std::vector<v1::Finding> CompareWithReferenceOf(const EvaluatedCell& cell,
+                                                const v1::Policy& policy) {
+  if (!cell.IsEvidence() || !cell.entry->has_reference()) return {};
+  const v1::Entry& entry = *cell.entry;
+  struct Clause {
+    std::vector<absl::string_view> paths;
+    bool required = false;
+    bool differs = false;
+  };
+  // By what is said, so that three paths that differ alike are one finding.
+  std::map<std::string, Clause> clauses;
+  for (const v1::Path path : kPaths) {
+    const v1::PathRule rule = RuleFor(policy, path);
+    const v1::Observation* run = MainRun(cell.cell->result(), path);
+    if (rule == v1::PATH_RULE_SKIPPED || run == nullptr ||
+        run->ending() != v1::ENDING_EXITED ||
+        run->exit_code() != entry.expected_exit() ||
+        JudgeOutput(entry, *run).match == OutputMatch::kDiffers) {
+      continue;
+    }
+    const std::vector<PartDifference> parts = CompareWithReference(entry, *run);
+    if (parts.empty()) continue;
+    const bool differs = AnyDiffers(parts);
+    Clause& clause = clauses[absl::StrCat(
+        Clauses(parts, differs), differs ? " from the reference" : "")];
+    clause.paths.push_back(PathName(path));
+    clause.required |= rule == v1::PATH_RULE_REQUIRED;
+    clause.differs = differs;
+  }
+  std::vector<v1::Finding> findings;
+  for (const auto& [text, clause] : clauses) {
+    findings.push_back(CellFinding(
+        *cell.cell,
+        compat::MakeReason(
+            clause.differs ? "TP432" : "TP434",
+            absl::StrCat(absl::StrJoin(clause.paths, ", "), ": ", text)),
+        clause.required ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING, true));
+  }
+  return findings;
+}
+
+}  // namespace twinpath::verdict
