@@ -89,6 +89,9 @@ void FitResult(v1::CellResult* result) {
       if (observation.has_driver_log()) {
         Shorten(observation.mutable_driver_log(), limit);
       }
+      for (v1::OutputFile& file : *observation.mutable_files()) {
+        if (file.has_content()) Shorten(file.mutable_content(), limit);
+      }
     }
   }
 }

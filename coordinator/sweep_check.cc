@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "coordinator/enrolment.h"
 #include "coordinator/proto_time.h"
+#include "trust/entry_rules.h"
 
 namespace twinpath::coordinator {
 namespace {
@@ -78,7 +79,9 @@ void CheckPattern(absl::string_view place, absl::string_view pattern,
 
 void CheckCommand(absl::string_view place, const v1::Entry& entry,
                   const v1::Artifact& artifact, Mistakes& mistakes) {
-  if (entry.command_size() == 0 || entry.command(0).empty()) {
+  // CheckEntryRules says where one is missing or too many.
+  if (entry.command_size() == 0) return;
+  if (entry.command(0).empty()) {
     mistakes.Add(place, "has no command");
     return;
   }
@@ -94,7 +97,8 @@ void CheckCommand(absl::string_view place, const v1::Entry& entry,
   }
   if (bytes > kMaxTextBytes) mistakes.Add(place, "the command is too long");
   const std::string& program = entry.command(0);
-  if (program[0] == '/') return;
+  // In a container it is a program of the image, looked up there.
+  if (program[0] == '/' || entry.kind() == v1::ENTRY_KIND_OCI) return;
   std::vector<std::string> names;
   for (const v1::ArtifactFile& file : artifact.files()) {
     if (file.name() == program) return;
@@ -131,6 +135,9 @@ void CheckEntry(const v1::Entry& entry, const v1::Artifact& artifact,
   if (!names.insert(entry.name()).second) {
     mistakes.Add(place, "two entries have this name");
   }
+  if (const absl::Status status = trust::CheckEntryRules(entry); !status.ok()) {
+    mistakes.Add(place, MessageOf(status));
+  }
   CheckCommand(place, entry, artifact, mistakes);
   for (const v1::EnvironmentVariable& variable : entry.environment()) {
     if (!IsVariableName(variable.name())) {
@@ -160,6 +167,11 @@ void CheckEntry(const v1::Entry& entry, const v1::Artifact& artifact,
   }
   if (entry.expected_output().rule_case() == v1::ExpectedOutput::kPattern) {
     CheckPattern(place, entry.expected_output().pattern(), mistakes);
+  }
+  for (const v1::ExpectedFile& file : entry.expected_files()) {
+    if (file.content().rule_case() == v1::ExpectedOutput::kPattern) {
+      CheckPattern(place, file.content().pattern(), mistakes);
+    }
   }
   CheckTimeout(place, "timeout", entry.has_timeout(), entry.timeout(),
                mistakes);
