@@ -59,6 +59,15 @@ bool CudaDriver::Load() {
   Look(handle, ContextSetCurrent, {"cuCtxSetCurrent"});
   Look(handle, ModuleLoadDataEx, {"cuModuleLoadDataEx"});
   Look(handle, ModuleUnload, {"cuModuleUnload"});
+  Look(handle, MemGetInfo, {"cuMemGetInfo_v2"});
+  Look(handle, ModuleGetFunctionCount, {"cuModuleGetFunctionCount"});
+  Look(handle, ModuleEnumerateFunctions, {"cuModuleEnumerateFunctions"});
+  Look(handle, FuncGetName, {"cuFuncGetName"});
+  Look(handle, FuncGetAttribute, {"cuFuncGetAttribute"});
+  Look(handle, LinkCreate, {"cuLinkCreate_v2"});
+  Look(handle, LinkAddData, {"cuLinkAddData_v2"});
+  Look(handle, LinkComplete, {"cuLinkComplete"});
+  Look(handle, LinkDestroy, {"cuLinkDestroy"});
   for (const char* name : {"cuInit", "cuDriverGetVersion", "cuGetErrorName"}) {
     Dl_info info;
     void* symbol = dlsym(handle, name);

@@ -1,6 +1,7 @@
 // The CUDA driver and NVML by dlopen, every symbol optional: a driver older or
 // newer than this program, a stub, or half an installation must end in an
-// answer, not in a loader error. Only the probe child includes this.
+// answer, not in a loader error. Only children that may hang or die with the
+// driver include this: the probe and the image loader.
 //
 // The few types and numbers are those of NVIDIA's cuda.h and nvml.h; they are
 // part of the drivers' stable ABI.
@@ -30,6 +31,12 @@ inline constexpr int kCudaAttributeCapabilityMinor = 76;
 // CUjit_option.
 inline constexpr int kCudaJitErrorLogBuffer = 5;
 inline constexpr int kCudaJitErrorLogBufferSize = 6;
+// CUjitInputType.
+inline constexpr int kCudaJitInputCubin = 0;
+inline constexpr int kCudaJitInputPtx = 1;
+// CUfunction_attribute.
+inline constexpr int kCudaFunctionPtxVersion = 5;
+inline constexpr int kCudaFunctionBinaryVersion = 6;
 
 // libcuda.so.1. A pointer is null where the library lacks the symbol.
 struct CudaDriver {
@@ -50,6 +57,18 @@ struct CudaDriver {
   CudaResult (*ModuleLoadDataEx)(void**, const void*, unsigned, int*,
                                  void**) = nullptr;
   CudaResult (*ModuleUnload)(void*) = nullptr;
+  CudaResult (*MemGetInfo)(size_t*, size_t*) = nullptr;
+  // CUDA 12.4 and newer.
+  CudaResult (*ModuleGetFunctionCount)(unsigned*, void*) = nullptr;
+  CudaResult (*ModuleEnumerateFunctions)(void**, unsigned, void*) = nullptr;
+  // CUDA 12.3 and newer.
+  CudaResult (*FuncGetName)(const char**, void*) = nullptr;
+  CudaResult (*FuncGetAttribute)(int*, int, void*) = nullptr;
+  CudaResult (*LinkCreate)(unsigned, int*, void**, void**) = nullptr;
+  CudaResult (*LinkAddData)(void*, int, void*, size_t, const char*, unsigned,
+                            int*, void**) = nullptr;
+  CudaResult (*LinkComplete)(void*, void**, size_t*) = nullptr;
+  CudaResult (*LinkDestroy)(void*) = nullptr;
 
   // Loads the library and looks up what it has. False: not loaded, see error.
   bool Load();

@@ -1,4 +1,4 @@
-#include "tests/gpu/image_job.h"
+#include "runner/load_job.h"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include "inspect/codec.h"
 #include "inspect/fatbin.h"
 
-namespace twinpath::gpu {
+namespace twinpath::runner {
 namespace {
 
 // Larger than any image of the libraries known, smaller than a host's memory.
@@ -60,36 +60,54 @@ absl::StatusOr<std::string> Decoded(v1::Compression compression,
 
 }  // namespace
 
-std::string ImageJob::Line() const {
+std::string LoadJob::Line() const {
   return absl::StrCat(id, " ", static_cast<int>(form), " ", offset, " ", bytes,
-                      " ", expanded, " ", static_cast<int>(compression), "\n");
+                      " ", expanded, " ", static_cast<int>(compression), " ",
+                      ptx ? 1 : 0, " ", number, "\n");
 }
 
-absl::StatusOr<ImageJob> ImageJob::Parse(absl::string_view line) {
+absl::StatusOr<LoadJob> LoadJob::Parse(absl::string_view line) {
   const std::vector<absl::string_view> words =
       absl::StrSplit(line, ' ', absl::SkipEmpty());
-  ImageJob job;
+  LoadJob job;
   int form = 0;
   int compression = 0;
-  if (words.size() != 6 || !absl::SimpleAtoi(words[0], &job.id) ||
+  int ptx = 0;
+  if (words.size() != 8 || !absl::SimpleAtoi(words[0], &job.id) ||
       !absl::SimpleAtoi(words[1], &form) || form < 0 || form > 3 ||
       !absl::SimpleAtoi(words[2], &job.offset) ||
       !absl::SimpleAtoi(words[3], &job.bytes) ||
       !absl::SimpleAtoi(words[4], &job.expanded) ||
       !absl::SimpleAtoi(words[5], &compression) ||
-      !v1::Compression_IsValid(compression)) {
+      !v1::Compression_IsValid(compression) ||
+      !absl::SimpleAtoi(words[6], &ptx) || ptx < 0 || ptx > 1 ||
+      !absl::SimpleAtoi(words[7], &job.number)) {
     return absl::InvalidArgumentError(absl::StrCat("no job: ", line));
   }
   job.form = static_cast<Form>(form);
   job.compression = static_cast<v1::Compression>(compression);
+  job.ptx = ptx == 1;
   return job;
 }
 
-absl::StatusOr<std::string> BytesOf(int fd, const ImageJob& job) {
+LoadJob JobOf(const v1::Fatbin& fatbin, const v1::Image& image) {
+  LoadJob job;
+  job.form = fatbin.bare() ? LoadJob::Form::kBare : LoadJob::Form::kEntry;
+  job.offset = image.offset();
+  job.bytes = image.stored_bytes();
+  job.expanded = image.expanded_bytes();
+  job.compression = image.compression();
+  job.ptx = image.kind() == v1::IMAGE_KIND_PTX ||
+            image.kind() == v1::IMAGE_KIND_RELOCATABLE_PTX;
+  job.number = image.target().number();
+  return job;
+}
+
+absl::StatusOr<std::string> BytesOf(int fd, const LoadJob& job) {
   std::string bytes;
-  if (job.form == ImageJob::Form::kFatbin) {
+  if (job.form == LoadJob::Form::kFatbin) {
     TWINPATH_ASSIGN_OR_RETURN(bytes, ReadAt(fd, job.offset, job.bytes));
-  } else if (job.form == ImageJob::Form::kBare) {
+  } else if (job.form == LoadJob::Form::kBare) {
     TWINPATH_ASSIGN_OR_RETURN(std::string stored,
                               ReadAt(fd, job.offset, job.bytes));
     TWINPATH_ASSIGN_OR_RETURN(
@@ -99,7 +117,11 @@ absl::StatusOr<std::string> BytesOf(int fd, const ImageJob& job) {
         const std::string header,
         ReadAt(fd, job.offset, inspect::kFatbinEntryBytes));
     const uint64_t header_bytes = Word(header, 4);
-    if (job.form == ImageJob::Form::kEntry) {
+    if (job.form == LoadJob::Form::kEntry) {
+      if (job.bytes > kMostBytes) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat(job.bytes, " bytes are above the bound"));
+      }
       const uint64_t size = header_bytes + job.bytes;
       TWINPATH_ASSIGN_OR_RETURN(const std::string entry,
                                 ReadAt(fd, job.offset, size));
@@ -124,4 +146,4 @@ absl::StatusOr<std::string> BytesOf(int fd, const ImageJob& job) {
   return bytes;
 }
 
-}  // namespace twinpath::gpu
+}  // namespace twinpath::runner

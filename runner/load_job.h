@@ -1,8 +1,9 @@
 // One thing to give to the driver, and how it gets its bytes out of a file. A
-// job is a line of text, so that parent and child agree by reading.
+// job is a line of text, so that the processes that pass it on agree by
+// reading.
 
-#ifndef TWINPATH_TESTS_GPU_IMAGE_JOB_H_
-#define TWINPATH_TESTS_GPU_IMAGE_JOB_H_
+#ifndef TWINPATH_RUNNER_LOAD_JOB_H_
+#define TWINPATH_RUNNER_LOAD_JOB_H_
 
 #include <cstdint>
 #include <string>
@@ -11,9 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "twinpath/v1/report.pb.h"
 
-namespace twinpath::gpu {
+namespace twinpath::runner {
 
-struct ImageJob {
+struct LoadJob {
   enum class Form {
     // A whole fatbin, as it lies in the file.
     kFatbin,
@@ -33,14 +34,23 @@ struct ImageJob {
   uint64_t bytes = 0;
   uint64_t expanded = 0;
   v1::Compression compression = v1::COMPRESSION_NONE;
+  // PTX; else machine code or something unknown.
+  bool ptx = false;
+  // Target number; 0: none.
+  uint32_t number = 0;
 
+  // Ends with a line feed.
   std::string Line() const;
-  static absl::StatusOr<ImageJob> Parse(absl::string_view line);
+  static absl::StatusOr<LoadJob> Parse(absl::string_view line);
 };
 
-// The bytes to load, with a NUL behind them (PTX is text).
-absl::StatusOr<std::string> BytesOf(int fd, const ImageJob& job);
+// The job of an image of a file's report, entry or bare as it lies there.
+LoadJob JobOf(const v1::Fatbin& fatbin, const v1::Image& image);
 
-}  // namespace twinpath::gpu
+// The bytes to load, with a NUL behind them (PTX is text). RESOURCE_EXHAUSTED
+// above 1 GiB, before and after decoding.
+absl::StatusOr<std::string> BytesOf(int fd, const LoadJob& job);
 
-#endif  // TWINPATH_TESTS_GPU_IMAGE_JOB_H_
+}  // namespace twinpath::runner
+
+#endif  // TWINPATH_RUNNER_LOAD_JOB_H_

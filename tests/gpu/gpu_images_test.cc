@@ -63,11 +63,12 @@ class GpuImages : public ::testing::Test {
                     JoinPath(folder_->path(), "out.json")};
     for (const std::string& file : files) options.argv.push_back(file);
     options.environment = {
-        absl::StrCat("LD_LIBRARY_PATH=", JoinPath(bin, "gpu_test_driver")),
+        absl::StrCat("LD_LIBRARY_PATH=",
+                     JoinPath(bin, "fake_drivers/cuda-only")),
         absl::StrCat("TWINPATH_LIBEXEC=", bin),
         absl::StrCat("TWINPATH_TABLES=", Environment("TWINPATH_SOURCE_DIR"),
                      "/compat/tables"),
-        absl::StrCat("TWINPATH_FAKE_IMAGES=", mode)};
+        absl::StrCat("TWINPATH_FAKE_CUDA=gpu=9.0,memory=8192 ", mode)};
     options.timeout = absl::Seconds(300);
     const auto ran = RunProcess(options);
     EXPECT_TRUE(ran.ok()) << ran.status();
@@ -104,7 +105,7 @@ TEST_F(GpuImages, EqualAnswersPass) {
 TEST_F(GpuImages, ADyingDriverIsNamedAndTheRestStillTried) {
   const std::vector<std::string> files = Kernels();
   if (files.empty()) GTEST_SKIP() << "no nvcc: no check programs";
-  const ProcessResult ran = Run("crash", {files[0]});
+  const ProcessResult ran = Run("image:sm_80=crash", {files[0]});
   EXPECT_THAT(ran.out.head, HasSubstr("died"));
   EXPECT_THAT(ran.out.head, HasSubstr("signal 6"));
   EXPECT_THAT(ran.out.head, HasSubstr("| native |"));
@@ -113,7 +114,7 @@ TEST_F(GpuImages, ADyingDriverIsNamedAndTheRestStillTried) {
 TEST_F(GpuImages, ADriverThatDoesNotStart) {
   const std::vector<std::string> files = Kernels();
   if (files.empty()) GTEST_SKIP() << "no nvcc: no check programs";
-  const ProcessResult ran = Run("init", {files[0]});
+  const ProcessResult ran = Run("cuInit=999", {files[0]});
   EXPECT_EQ(ran.exit_code, 2);
   EXPECT_THAT(ran.err.head, HasSubstr("the driver does not start"));
 }
@@ -136,7 +137,7 @@ TEST_F(GpuImages, AWrongAnswerIsADifference) {
   if (access(library.c_str(), R_OK) != 0) {
     GTEST_SKIP() << library << " is not installed";
   }
-  const ProcessResult ran = Run("lie", {library});
+  const ProcessResult ran = Run("image:sm_90a=209", {library});
   EXPECT_EQ(ran.exit_code, 1) << ran.out.head << ran.err.head;
   EXPECT_THAT(ran.out.head, HasSubstr("| different | sm_90a"));
 }
