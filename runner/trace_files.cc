@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
-#include <cstring>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -230,7 +231,7 @@ class FileReader {
       rest.insert(name);
       if (rest.size() > kMaxNotLaunched) rest.erase(std::prev(rest.end()));
     }
-    out.not_asked.assign(rest.begin(), rest.end());
+    for (const absl::string_view name : rest) out.not_asked.emplace_back(name);
   }
 
  private:

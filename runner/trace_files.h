@@ -17,6 +17,7 @@
 #include "base/digest.h"
 #include "runner/trace_records.h"
 #include "twinpath/v1/common.pb.h"
+#include "twinpath/v1/prediction.pb.h"
 #include "twinpath/v1/report.pb.h"
 #include "twinpath/v1/trace.pb.h"
 

@@ -96,7 +96,7 @@ class TracerState {
         std::string& text = problems_[starter];
         if (text.size() > kMaxProblemBytes) break;
         if (!text.empty()) text += "; ";
-        text.append(payload.substr(0, kMaxProblemBytes));
+        absl::StrAppend(&text, payload.substr(0, kMaxProblemBytes));
         break;
       }
       case TP_RECORD_DROPPED:
