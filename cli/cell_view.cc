@@ -15,7 +15,8 @@ namespace {
 
 const v1::Observation* Observed(const v1::Cell& cell, v1::Path path) {
   for (const v1::Observation& observation : cell.result().observations()) {
-    if (observation.path() == path && !observation.jit_proof()) {
+    if (observation.path() == path && !observation.jit_proof() &&
+        !observation.traced()) {
       return &observation;
     }
   }

@@ -1,5 +1,6 @@
 #include "runner/sequence.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,6 +11,8 @@
 #include "base/status.h"
 #include "runner/paths.h"
 #include "runner/run.h"
+#include "runner/trace_result.h"
+#include "runner/trace_setup.h"
 
 namespace twinpath::runner {
 namespace {
@@ -33,6 +36,7 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   observation.set_attempt_id(request.attempt_id());
   observation.set_path(request.path());
   observation.set_jit_proof(request.jit_proof());
+  observation.set_traced(request.traced());
   const auto skip = [&](absl::string_view why) {
     observation.set_ending(v1::ENDING_SKIPPED);
     observation.set_problem(std::string(why));
@@ -59,7 +63,8 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
         {request.gpu_uuids().begin(), request.gpu_uuids().end()});
   }
   const absl::Duration limit =
-      TimeLimit(request.entry(), request.path()) + kOverhead;
+      TimeLimit(request.entry(), request.path()) + kOverhead +
+      (request.traced() ? kTraceTime : absl::ZeroDuration());
   observation = hooks.run ? hooks.run(request, limit, hooks.cancelled)
                           : RunInChild(request, limit, hooks.cancelled);
   if (end_watch) *observation.mutable_devices() = end_watch();
@@ -72,6 +77,8 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   }
   *result.add_observations() = observation;
   if (hooks.after) hooks.after(observation);
+  // What tracing costs is the trace, not the result.
+  if (request.traced()) return true;
   if (observation.ending() == v1::ENDING_INTERRUPTED) {
     AddProblem("TP307", observation.problem(), result);
     return false;
@@ -87,7 +94,52 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   return true;
 }
 
+bool EndedAsExpected(const v1::Entry& entry,
+                     const v1::Observation& observation) {
+  return observation.ending() == v1::ENDING_EXITED &&
+         observation.exit_code() == entry.expected_exit();
+}
+
+const v1::Observation& Last(const v1::CellResult& result) {
+  return result.observations(result.observations_size() - 1);
+}
+
+// The repeats that one path's run asks for; false if the sequence is over.
+bool RunRepeats(v1::RunRequest request, bool traced, bool trace_success,
+                const AttemptHooks& hooks, v1::CellResult& result) {
+  const v1::Observation first = Last(result);
+  const bool good = EndedAsExpected(request.entry(), first);
+  if (request.path() == v1::PATH_PTX_JIT && good) {
+    request.set_jit_proof(true);
+    if (traced) {
+      request.set_traced(true);
+      if (!RunAttempt(request, hooks, result)) return false;
+      if (EndedAsExpected(request.entry(), Last(result))) return true;
+      request.set_traced(false);
+    }
+    return RunAttempt(request, hooks, result);
+  }
+  // One that was ended at its time limit would be again.
+  const bool failed = !good && (first.ending() == v1::ENDING_EXITED ||
+                                first.ending() == v1::ENDING_SIGNALED);
+  if (!traced || !(failed || (good && trace_success))) return true;
+  request.set_traced(true);
+  return RunAttempt(request, hooks, result);
+}
+
 }  // namespace
+
+bool CanTrace() { return CheckTraceLibraries().ok() && !FindCupti().empty(); }
+
+bool IsTraced(const v1::Entry& entry, bool can_trace) {
+  // A container shows neither the libraries nor the folder.
+  if (entry.kind() != v1::ENTRY_KIND_UNSPECIFIED) return false;
+  if (entry.must_launch_size() > 0 ||
+      entry.trace() == v1::TRACE_RULE_REQUIRED) {
+    return true;
+  }
+  return entry.trace() != v1::TRACE_RULE_OFF && can_trace;
+}
 
 v1::CellResult RunEntry(const v1::Entry& entry,
                         const std::vector<v1::Path>& paths,
@@ -97,6 +149,10 @@ v1::CellResult RunEntry(const v1::Entry& entry,
   v1::CellResult result;
   result.set_result_id(RandomHex(16));
   bool complete = true;
+  const bool traced =
+      IsTraced(entry, hooks.can_trace ? hooks.can_trace() : CanTrace());
+  const bool has_plain =
+      std::find(paths.begin(), paths.end(), v1::PATH_PLAIN) != paths.end();
   for (const v1::Path path : paths) {
     v1::RunRequest request;
     request.set_path(path);
@@ -105,14 +161,11 @@ v1::CellResult RunEntry(const v1::Entry& entry,
     request.set_artifact_directory(artifact_dir);
     complete = RunAttempt(request, hooks, result);
     if (!complete) break;
-    const v1::Observation& last =
-        result.observations(result.observations_size() - 1);
-    if (path == v1::PATH_PTX_JIT && last.ending() == v1::ENDING_EXITED &&
-        last.exit_code() == entry.expected_exit()) {
-      request.set_jit_proof(true);
-      complete = RunAttempt(request, hooks, result);
-      if (!complete) break;
-    }
+    complete = RunRepeats(request, traced,
+                              path == v1::PATH_PLAIN ||
+                                  (path == v1::PATH_NATIVE && !has_plain),
+                              hooks, result);
+    if (!complete) break;
   }
   result.set_complete(complete);
   const absl::Time now = absl::Now();

@@ -1,6 +1,12 @@
 // All paths of one entry on one GPU, in order, each in a folder of its own that
 // is removed afterwards. A ptx-jit run that exits as expected is repeated with
 // an empty cache folder: files left there prove that PTX was compiled.
+//
+// Where the entry is traced, runs are repeated with tracing, so that the runs
+// themselves stay what users get: the plain one (the native one where there is
+// no plain one), and any that failed, to see whose kernel it was. The repeat
+// that proves compilation is itself traced, and repeated without where tracing
+// changed how it ended.
 
 #ifndef TWINPATH_RUNNER_SEQUENCE_H_
 #define TWINPATH_RUNNER_SEQUENCE_H_
@@ -38,9 +44,19 @@ struct AttemptHooks {
   std::function<v1::Conditions()> conditions;
   // Driver.jit_cache_built of the host, kept beside what the cache showed.
   std::string jit_cache_built;
+  // Whether this host can trace launches. Empty: as CanTrace().
+  std::function<bool()> can_trace;
   // Folder in which the work folders are made. Empty: $TMPDIR or /tmp.
   std::string work_parent;
 };
+
+// Whether the trace libraries are installed and there is a CUPTI on this host.
+bool CanTrace();
+
+// Whether runs of the entry are repeated with tracing: where it asks for it
+// (trace or must_launch); never where it says so or is no command; else where
+// `can_trace`.
+bool IsTraced(const v1::Entry& entry, bool can_trace);
 
 // Runs `paths` in order and returns the result with result_id, observations,
 // complete, problems and finish_time set; cell and lease ids, staged digests

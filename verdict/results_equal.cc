@@ -66,8 +66,9 @@ bool SameResults(const v1::Entry& entry, const v1::Observation& a,
 std::map<RunKey, const v1::Observation*> Runs(const v1::CellResult& result) {
   std::map<RunKey, const v1::Observation*> runs;
   for (const v1::Observation& observation : result.observations()) {
-    // A traced repeat decides nothing of its own.
-    if (Ran(observation) && !observation.traced()) {
+    // A traced repeat decides nothing of its own; the proof is one either way.
+    if (Ran(observation) &&
+        (observation.jit_proof() || !observation.traced())) {
       runs[{observation.path(), observation.jit_proof()}] = &observation;
     }
   }

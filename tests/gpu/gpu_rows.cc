@@ -157,6 +157,7 @@ class Suite {
               "",
               gpu::Outcome(run),
               Detail(run)};
+      if (run.traced() && !run.jit_proof()) continue;
       if (run.jit_proof()) {
         // The proof is the files, not the answer.
         row.name = "ptx-jit proof";
