@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "compat/reason.h"
 #include "verdict/compiled.h"
+#include "verdict/image_loads.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
 
@@ -253,6 +254,10 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
   }
 
   CheckResult(*cell.cell, *cell.entry, builder);
+  if (cell.entry->kind() == v1::ENTRY_KIND_IMAGES) {
+    JudgeImageLoads(cell.cell->result().image_loads(), builder);
+    return builder;
+  }
   bool has_required = false;
   bool optional_proven = false;
   for (const v1::Path path : kPaths) {
