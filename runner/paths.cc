@@ -179,7 +179,11 @@ absl::StatusOr<std::vector<v1::EnvironmentVariable>> RunEnvironment(
 
 absl::Duration TimeLimit(const v1::Entry& entry, v1::Path path) {
   absl::Duration timeout = ToDuration(entry.timeout());
-  if (timeout <= absl::ZeroDuration()) timeout = kDefaultTimeout;
+  if (timeout <= absl::ZeroDuration()) {
+    const bool long_by_nature = entry.kind() == v1::ENTRY_KIND_IMAGES ||
+                                entry.kind() == v1::ENTRY_KIND_TOOLCHAIN;
+    timeout = long_by_nature ? kLeastJitTimeout : kDefaultTimeout;
+  }
   if (path != v1::PATH_PTX_JIT) return timeout;
   const absl::Duration jit = ToDuration(entry.jit_timeout());
   if (jit > absl::ZeroDuration()) return jit;

@@ -19,16 +19,19 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "runner/facts.h"
+#include "runner/load_run.h"
 #include "runner/loader.h"
 #include "runner/oci_run.h"
 #include "runner/output_files.h"
 #include "runner/paths.h"
 #include "runner/process_watch.h"
 #include "runner/program_check.h"
+#include "runner/program_runner.h"
 #include "runner/run_folder.h"
 #include "runner/run_parts.h"
 #include "runner/run_watch.h"
 #include "runner/sandbox.h"
+#include "runner/toolchain.h"
 #include "runner/trace_result.h"
 #include "runner/trace_setup.h"
 
@@ -213,44 +216,73 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   return observation;
 }
 
-}  // namespace
-
-v1::Observation RunHere(const v1::RunRequest& request) {
-  return RunAt({kBubblewrapSandbox, false, nullptr}, request);
+v1::RunResponse ResponseOf(v1::Observation observation) {
+  v1::RunResponse response;
+  *response.mutable_observation() = std::move(observation);
+  return response;
 }
 
-v1::Observation RunHereInUnit(const v1::RunRequest& request,
+// The whole entry, whatever its kind.
+v1::RunResponse RunEntryAt(const Place& place, const v1::RunRequest& request) {
+  const ProgramRunner run = [&](const v1::RunRequest& program) {
+    return RunAt(place, program);
+  };
+  switch (request.entry().kind()) {
+    case v1::ENTRY_KIND_IMAGES:
+      return RunImagesEntry(request, run);
+    case v1::ENTRY_KIND_TOOLCHAIN:
+      return RunToolchainEntry(request, run);
+    default:
+      return ResponseOf(RunAt(place, request));
+  }
+}
+
+}  // namespace
+
+v1::RunResponse RunHere(const v1::RunRequest& request) {
+  return RunEntryAt({kBubblewrapSandbox, false, nullptr}, request);
+}
+
+v1::RunResponse RunHereInUnit(const v1::RunRequest& request,
                               const std::function<bool()>& abandoned) {
   const uid_t user = geteuid();
   if (user < kFirstDynamicUser || user > kLastDynamicUser || getuid() != user) {
-    return NoSandbox(BeginObservation(request),
-                     absl::StrCat("the run unit must have DynamicUser=yes and "
-                                  "no User=; this is user ",
-                                  user));
+    return ResponseOf(
+        NoSandbox(BeginObservation(request),
+                  absl::StrCat("the run unit must have DynamicUser=yes and no "
+                               "User=; this is user ",
+                               user)));
   }
-  return RunAt({kUnitSandbox, true, abandoned}, request);
+  return RunEntryAt({kUnitSandbox, true, abandoned}, request);
 }
 
-v1::Observation RunHereInOciUnit(const v1::RunRequest& request,
+v1::RunResponse RunHereInOciUnit(const v1::RunRequest& request,
                                  const std::function<bool()>& abandoned) {
-  return RunInContainer(request, true, abandoned);
+  return ResponseOf(RunInContainer(request, true, abandoned));
 }
 
 v1::Observation RunInChild(const v1::RunRequest& request,
                            absl::Duration deadline,
                            std::function<bool()> cancelled) {
+  return RunEntryInChild(request, deadline, std::move(cancelled)).observation();
+}
+
+v1::RunResponse RunEntryInChild(const v1::RunRequest& request,
+                                absl::Duration deadline,
+                                std::function<bool()> cancelled) {
   v1::Observation observation = BeginObservation(request);
   const absl::StatusOr<std::string> program = FindCompanion("twinpath-run");
   if (!program.ok()) {
-    return NotStarted(std::move(observation), MessageOf(program.status()));
+    return ResponseOf(
+        NotStarted(std::move(observation), MessageOf(program.status())));
   }
   const uint64_t limit = OutputLimit(request);
   ProcessOptions options;
   options.argv = {*program};
   options.environment = MinimalEnvironment();
-  for (const char* name : {"TWINPATH_LIBEXEC", "TWINPATH_BWRAP",
-                           "TWINPATH_OCI_RUNTIME", "TWINPATH_CUPTI",
-                           "CUDA_HOME", "LD_LIBRARY_PATH"}) {
+  for (const char* name :
+       {"TWINPATH_LIBEXEC", "TWINPATH_BWRAP", "TWINPATH_OCI_RUNTIME",
+        "TWINPATH_CUPTI", "CUDA_HOME", "LD_LIBRARY_PATH"}) {
     // LD_LIBRARY_PATH is for twinpath-run's own libraries in a bundle; the
     // sandboxed program does not get it.
     if (const char* value = std::getenv(name); value != nullptr) {
@@ -260,18 +292,23 @@ v1::Observation RunInChild(const v1::RunRequest& request,
   options.input = request.SerializeAsString();
   // Head and tail of three streams, and the rest of the message.
   options.head_bytes = 6 * limit + (8 << 20);
+  if (request.entry().kind() != v1::ENTRY_KIND_UNSPECIFIED) {
+    // A report on every image, or the runs of a toolchain check.
+    options.head_bytes += 512 << 20;
+  }
   options.timeout = deadline;
   options.cancelled = std::move(cancelled);
   const absl::StatusOr<ProcessResult> result = RunProcess(options);
   if (!result.ok()) {
-    return NotStarted(std::move(observation), MessageOf(result.status()));
+    return ResponseOf(
+        NotStarted(std::move(observation), MessageOf(result.status())));
   }
   SetDuration(result->duration, observation.mutable_duration());
   switch (result->ending) {
     case ProcessResult::Ending::kCancelled:
       observation.set_ending(v1::ENDING_INTERRUPTED);
       observation.set_problem("cancelled");
-      return observation;
+      return ResponseOf(std::move(observation));
     case ProcessResult::Ending::kTimedOut:
     case ProcessResult::Ending::kHung:
       observation.set_ending(v1::ENDING_TIMED_OUT);
@@ -279,7 +316,7 @@ v1::Observation RunInChild(const v1::RunRequest& request,
           result->ending == ProcessResult::Ending::kHung ? "hung: " : "",
           "the run was not over ", absl::FormatDuration(deadline),
           " after its start and was ended as a whole"));
-      return observation;
+      return ResponseOf(std::move(observation));
     default:
       break;
   }
@@ -290,9 +327,9 @@ v1::Observation RunInChild(const v1::RunRequest& request,
     observation.set_problem(absl::StrCat(
         "twinpath-run ended without an answer: ", result->Describe(), ": ",
         Printable(absl::string_view(result->err.head).substr(0, 500))));
-    return observation;
+    return ResponseOf(std::move(observation));
   }
-  return response.observation();
+  return response;
 }
 
 }  // namespace twinpath::runner

@@ -13,18 +13,25 @@
 
 namespace twinpath::runner {
 
-// Runs `request` in the child twinpath-run and returns what it observed. The
+// Runs `request` in the child twinpath-run and returns what it observed and,
+// for entries of other kinds, found. The
 // entry's own time limit (TimeLimit) is the child's business; `deadline` is the
 // limit of the whole and ends the child with everything in it, result
 // TIMED_OUT. `cancelled` is polled; true ends it likewise, result INTERRUPTED.
 // NOT_STARTED with `problem` where there is no sandbox ("TP114 ..."), no
 // program, or a program for another CPU architecture. Thread-safe.
+v1::RunResponse RunEntryInChild(const v1::RunRequest& request,
+                                absl::Duration deadline,
+                                std::function<bool()> cancelled);
+// The observation alone.
 v1::Observation RunInChild(const v1::RunRequest& request,
                            absl::Duration deadline,
                            std::function<bool()> cancelled);
 
-// What twinpath-run does, in this process: used by its main and by tests.
-v1::Observation RunHere(const v1::RunRequest& request);
+// What twinpath-run does, in this process: used by its main and by tests. The
+// kind of the entry says what it is: a command, images (load_run.h), a
+// toolchain check (toolchain.h), a container.
+v1::RunResponse RunHere(const v1::RunRequest& request);
 
 // The same inside the systemd run unit, which takes bubblewrap's place: the
 // process has a user of its own (DynamicUser), a control group, no network and
@@ -32,12 +39,12 @@ v1::Observation RunHere(const v1::RunRequest& request);
 // for the answer, and ends the run. NOT_STARTED ("TP114 ...") for a process
 // whose user is not one that systemd made for it: everything of that user is
 // killed when the run ends.
-v1::Observation RunHereInUnit(const v1::RunRequest& request,
+v1::RunResponse RunHereInUnit(const v1::RunRequest& request,
                               const std::function<bool()>& abandoned);
 
 // The same inside the systemd unit for entries of oci_images, where podman does
 // the confining and this process is root: see oci_run.h.
-v1::Observation RunHereInOciUnit(const v1::RunRequest& request,
+v1::RunResponse RunHereInOciUnit(const v1::RunRequest& request,
                                  const std::function<bool()>& abandoned);
 
 }  // namespace twinpath::runner

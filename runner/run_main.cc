@@ -44,8 +44,7 @@ int RunAsChild() {
   if (const absl::Status status = ReadRequest(request); !status.ok()) {
     return Complain(status, kExitUsage);
   }
-  v1::RunResponse response;
-  *response.mutable_observation() = RunHere(request);
+  const v1::RunResponse response = RunHere(request);
   if (const absl::Status status = WriteAnswer(out, response); !status.ok()) {
     return Complain(status, kExitInternal);
   }

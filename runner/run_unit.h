@@ -45,7 +45,7 @@ struct RunServerOptions {
   // unit have different rights, and neither does the other's work.
   bool containers = false;
   // What runs the verified request; RunHere in the unit, a fake in tests.
-  std::function<v1::Observation(const v1::RunRequest&)> run;
+  std::function<v1::RunResponse(const v1::RunRequest&)> run;
 };
 
 // Serves the connection on `socket`, once. Every refusal is an answer, except
@@ -68,7 +68,7 @@ using FileOpener =
 // everything is an observation; the connection is closed at `deadline` (result
 // TIMED_OUT) and when `cancelled` says so (INTERRUPTED). NOT_STARTED with
 // "TP114 ..." where nobody listens.
-v1::Observation RunInUnit(const std::string& path,
+v1::RunResponse RunInUnit(const std::string& path,
                           const v1::UnitRunRequest& request,
                           const FileOpener& open, absl::Duration deadline,
                           std::function<bool()> cancelled);

@@ -14,8 +14,9 @@
 namespace twinpath::runner {
 namespace {
 
-// Head and tail of three streams of at most 4 MiB, and the rest.
-constexpr size_t kMaxReplyBytes = 64 << 20;
+// Head and tail of three streams of at most 4 MiB, every image of an artifact,
+// and the rest.
+constexpr size_t kMaxReplyBytes = 256 << 20;
 
 v1::Observation Begin(const v1::UnitRunRequest& request) {
   v1::Observation observation;
@@ -46,7 +47,7 @@ absl::Status SendFiles(int socket, const v1::FilesWanted& wanted,
   return SendDescriptors(socket, patience, numbers);
 }
 
-absl::StatusOr<v1::Observation> Talk(int socket,
+absl::StatusOr<v1::RunResponse> Talk(int socket,
                                      const v1::UnitRunRequest& request,
                                      const FileOpener& open,
                                      const Patience& patience) {
@@ -65,7 +66,7 @@ absl::StatusOr<v1::Observation> Talk(int socket,
             SendFiles(socket, reply.files_wanted(), files, open, patience));
         break;
       case v1::UnitRunReply::kResponse:
-        return reply.response().observation();
+        return reply.response();
       default:
         return absl::InvalidArgumentError("the unit says nothing known here");
     }
@@ -74,11 +75,13 @@ absl::StatusOr<v1::Observation> Talk(int socket,
 
 }  // namespace
 
-v1::Observation RunInUnit(const std::string& path,
+v1::RunResponse RunInUnit(const std::string& path,
                           const v1::UnitRunRequest& request,
                           const FileOpener& open, absl::Duration deadline,
                           std::function<bool()> cancelled) {
-  v1::Observation observation = Begin(request);
+  v1::RunResponse response;
+  v1::Observation& observation = *response.mutable_observation();
+  observation = Begin(request);
   const absl::StatusOr<UniqueFd> socket = ConnectUnix(path);
   if (!socket.ok()) {
     observation.set_ending(v1::ENDING_NOT_STARTED);
@@ -86,26 +89,27 @@ v1::Observation RunInUnit(const std::string& path,
         "TP114 sandbox-unavailable: the run unit: ", MessageOf(socket.status()),
         "; look at 'systemctl status ",
         path == kOciSocket ? "twinpath-oci.socket'" : "twinpath-run.socket'"));
-    return observation;
+    return response;
   }
-  const absl::StatusOr<v1::Observation> answer =
+  const absl::StatusOr<v1::RunResponse> answer =
       Talk(socket->get(), request, open,
            Patience::For(deadline, std::move(cancelled)));
   if (answer.ok()) {
-    if (!answer->attempt_id().empty()) return *answer;
+    const v1::Observation& said = answer->observation();
+    if (!said.attempt_id().empty()) return *answer;
     // From who ended the unit (ReportUnitEnd), which does not know the request.
-    observation.set_ending(answer->ending());
-    observation.set_signal(answer->signal());
-    observation.set_problem(answer->problem());
+    observation.set_ending(said.ending());
+    observation.set_signal(said.signal());
+    observation.set_problem(said.problem());
     observation.set_sandbox("systemd");
-    return observation;
+    return response;
   }
   if (absl::IsDeadlineExceeded(answer.status())) {
     observation.set_ending(v1::ENDING_TIMED_OUT);
     observation.set_problem(
         absl::StrCat("the run was not over ", absl::FormatDuration(deadline),
                      " after its start and was ended as a whole"));
-    return observation;
+    return response;
   }
   observation.set_ending(v1::ENDING_INTERRUPTED);
   observation.set_problem(
@@ -115,7 +119,7 @@ v1::Observation RunInUnit(const std::string& path,
                          MessageOf(answer.status()),
                          "; 'journalctl -u twinpath-",
                          path == kOciSocket ? "oci" : "run", "@*' says why"));
-  return observation;
+  return response;
 }
 
 }  // namespace twinpath::runner

@@ -152,10 +152,11 @@ absl::Status CheckKind(v1::EntryKind kind, bool containers) {
 
 // OK with the observation where something can be said about the run; an error
 // only where there is nobody to say it to.
-absl::StatusOr<v1::Observation> Run(int socket,
+absl::StatusOr<v1::RunResponse> Run(int socket,
                                     const v1::UnitRunRequest& request,
                                     const RunServerOptions& options) {
-  v1::Observation observation;
+  v1::RunResponse response;
+  v1::Observation& observation = *response.mutable_observation();
   observation.set_attempt_id(request.attempt_id());
   observation.set_path(request.path());
   observation.set_jit_proof(request.jit_proof());
@@ -163,7 +164,7 @@ absl::StatusOr<v1::Observation> Run(int socket,
   observation.set_ending(v1::ENDING_NOT_STARTED);
   const auto refuse = [&](const absl::Status& status) {
     observation.set_problem(std::string(MessageOf(status)));
-    return observation;
+    return response;
   };
   const absl::StatusOr<const v1::Entry*> entry = TrustedEntry(
       request.release(), request.envelope(), request.entry(), options.trust);
@@ -228,10 +229,9 @@ absl::Status ServeRun(int socket, const RunServerOptions& options) {
   TWINPATH_RETURN_IF_ERROR_CTX(ReadMessage(socket, Patience::For(kPeerPatience),
                                            kMaxRequestBytes, request),
                                "the request");
-  TWINPATH_ASSIGN_OR_RETURN(v1::Observation observation,
-                            Run(socket, request, options));
   v1::UnitRunReply reply;
-  *reply.mutable_response()->mutable_observation() = std::move(observation);
+  TWINPATH_ASSIGN_OR_RETURN(*reply.mutable_response(),
+                            Run(socket, request, options));
   return WriteMessage(socket, Patience::For(kPeerPatience), reply);
 }
 

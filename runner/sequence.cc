@@ -59,14 +59,22 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   if (hooks.conditions) before = hooks.conditions();
   std::function<v1::DeviceWatch()> end_watch;
   if (hooks.watch && request.gpu_uuids_size() > 0) {
-    end_watch = hooks.watch(
-        {request.gpu_uuids().begin(), request.gpu_uuids().end()});
+    end_watch =
+        hooks.watch({request.gpu_uuids().begin(), request.gpu_uuids().end()});
   }
   const absl::Duration limit =
       TimeLimit(request.entry(), request.path()) + kOverhead +
       (request.traced() ? kTraceTime : absl::ZeroDuration());
-  observation = hooks.run ? hooks.run(request, limit, hooks.cancelled)
-                          : RunInChild(request, limit, hooks.cancelled);
+  v1::RunResponse response =
+      hooks.run ? hooks.run(request, limit, hooks.cancelled)
+                : RunEntryInChild(request, limit, hooks.cancelled);
+  observation = std::move(*response.mutable_observation());
+  if (response.has_image_loads()) {
+    *result.mutable_image_loads() = std::move(*response.mutable_image_loads());
+  }
+  for (v1::ToolchainCheck& check : *response.mutable_toolchain()) {
+    *result.add_toolchain() = std::move(check);
+  }
   if (end_watch) *observation.mutable_devices() = end_watch();
   if (observation.has_cache()) {
     observation.mutable_cache()->set_driver_built(hooks.jit_cache_built);
@@ -153,18 +161,22 @@ v1::CellResult RunEntry(const v1::Entry& entry,
       IsTraced(entry, hooks.can_trace ? hooks.can_trace() : CanTrace());
   const bool has_plain =
       std::find(paths.begin(), paths.end(), v1::PATH_PLAIN) != paths.end();
-  for (const v1::Path path : paths) {
+  // Images and toolchains are looked at once; they have no path of their own.
+  const bool once = entry.kind() == v1::ENTRY_KIND_IMAGES ||
+                    entry.kind() == v1::ENTRY_KIND_TOOLCHAIN;
+  for (const v1::Path path :
+       once ? std::vector<v1::Path>{v1::PATH_PLAIN} : paths) {
     v1::RunRequest request;
     request.set_path(path);
     *request.mutable_entry() = entry;
     for (const std::string& uuid : gpu_uuids) request.add_gpu_uuids(uuid);
     request.set_artifact_directory(artifact_dir);
     complete = RunAttempt(request, hooks, result);
-    if (!complete) break;
-    complete = RunRepeats(request, traced,
-                              path == v1::PATH_PLAIN ||
-                                  (path == v1::PATH_NATIVE && !has_plain),
-                              hooks, result);
+    if (!complete || once) break;
+    complete = RunRepeats(
+        request, traced,
+        path == v1::PATH_PLAIN || (path == v1::PATH_NATIVE && !has_plain),
+        hooks, result);
     if (!complete) break;
   }
   result.set_complete(complete);

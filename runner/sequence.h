@@ -26,8 +26,9 @@ namespace twinpath::runner {
 
 // All may be empty.
 struct AttemptHooks {
-  // Runs one attempt, at most so long. Empty: RunInChild.
-  std::function<v1::Observation(const v1::RunRequest&, absl::Duration,
+  // Runs one attempt, at most so long. Empty:
+  // RunEntryInChild.
+  std::function<v1::RunResponse(const v1::RunRequest&, absl::Duration,
                                 const std::function<bool()>& cancelled)>
       run;
   // Called before a process starts; the agent syncs the attempt to disk here.

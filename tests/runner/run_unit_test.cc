@@ -68,10 +68,10 @@ class RunUnit : public ::testing::Test {
       EXPECT_EQ(info.st_mode & 0777, 0755u);
       seen_ = ReadFile(JoinPath(files, "data"), 100).value_or("?");
       EXPECT_THAT(ReadFile(JoinPath(files, "tool"), 4 << 20), IsOk());
-      v1::Observation observation;
-      observation.set_ending(v1::ENDING_EXITED);
-      observation.set_exit_code(7);
-      return observation;
+      v1::RunResponse response;
+      response.mutable_observation()->set_ending(v1::ENDING_EXITED);
+      response.mutable_observation()->set_exit_code(7);
+      return response;
     };
     open_ = [this](const v1::ArtifactFile& file) {
       return OpenRegularFile(Path(absl::StrCat("artifact/", file.name())));
@@ -114,7 +114,8 @@ class RunUnit : public ::testing::Test {
       served_ = ServeRun(connection.get(), options_);
     });
     v1::Observation observation =
-        RunInUnit(path, request, open_, absl::Minutes(1), nullptr);
+        RunInUnit(path, request, open_, absl::Minutes(1), nullptr)
+            .observation();
     server.join();
     return observation;
   }
@@ -237,7 +238,8 @@ TEST_F(RunUnit, AnotherUserGetsNoAnswer) {
 
 TEST_F(RunUnit, WithoutASocketItIsRefused) {
   const v1::Observation seen =
-      RunInUnit(Path("none"), Request(), open_, absl::Seconds(1), nullptr);
+      RunInUnit(Path("none"), Request(), open_, absl::Seconds(1), nullptr)
+          .observation();
   EXPECT_EQ(seen.ending(), v1::ENDING_NOT_STARTED);
   EXPECT_THAT(seen.problem(), StartsWith("TP114 sandbox-unavailable"));
 }
