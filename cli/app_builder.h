@@ -27,6 +27,8 @@ struct Options {
   InspectOptionsCli inspect;
   PredictOptionsCli predict;
   CheckOptions check;
+  bool check_toolchain = false;
+  ToolchainOptionsCli toolchain;
   RecordOptionsCli record;
   HostsOptions hosts;
   std::string host;

@@ -69,13 +69,32 @@ void Builder::Check() {
       "  twinpath check build/app -- --size 64\n"
       "  twinpath check --expect-contains PASS build/app\n"
       "  twinpath check --ptx-jit=optional build/app libkernels.so\n"
+      "  twinpath check --toolchain\n"
+      "  twinpath check --toolchain --toolkit /opt/cuda-13.1 --target sm_121\n"
       "\n"
       "Every run is a new process in a sandbox and a new folder. Exit: 0\n"
       "every required path is proven, 1 one fails, 3 inconclusive (a host\n"
       "without a usable GPU, too).");
   sub->add_option("FILE", o_.check.files,
-                  "The program, then files it needs beside it")
-      ->required();
+                  "The program, then files it needs beside it");
+  sub->add_flag("--toolchain", o_.check_toolchain,
+                "No FILE: whether the CUDA toolkits of this host build what "
+                "its GPUs run");
+  const auto list = [sub](const std::string& name, std::vector<std::string>& to,
+                          const std::string& text) {
+    return sub->add_option(name, to, text)
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  std::vector<CLI::Option*> of_toolchain = {
+      list("--toolkit", o_.toolchain.toolkits,
+           "With --toolchain: the folder of a toolkit (default: those found)"),
+      list("--gpu", o_.toolchain.gpus,
+           "With --toolchain: a GPU by its UUID (default: one of each model)"),
+      list("--target", o_.toolchain.targets,
+           "With --toolchain: build for a GPU that is not here, such as "
+           "sm_121, and run nothing")};
   sub->add_option("--expect-exit", o_.check.expect_exit,
                   "Exit code of success (default 0)")
       ->check(CLI::Range(0, 255));
@@ -104,7 +123,24 @@ void Builder::Check() {
   sub->add_flag("--strict", o_.check.strict, "Warnings fail");
   sub->add_flag("--all-gpus", o_.check.all_gpus,
                 "Every GPU (default: one of each model)");
-  sub->callback([this, sub] {
+  sub->callback([this, sub, of_toolchain] {
+    if (o_.check_toolchain) {
+      if (!o_.check.files.empty()) {
+        throw CLI::ValidationError(
+            "--toolchain",
+            "takes no FILE: it builds and runs the check program");
+      }
+      o_.toolchain.all_gpus = o_.check.all_gpus;
+      o_.toolchain.strict = o_.check.strict;
+      run_ = [this](Console& c) { return RunCheckToolchain(o_.toolchain, c); };
+      return;
+    }
+    for (const CLI::Option* option : of_toolchain) {
+      if (option->count() > 0) {
+        throw CLI::ValidationError(option->get_name(), "needs --toolchain");
+      }
+    }
+    if (o_.check.files.empty()) throw CLI::RequiredError("FILE");
     o_.check.has_expect_output = sub->count("--expect-output") > 0;
     o_.check.has_expect_contains = sub->count("--expect-contains") > 0;
     o_.check.has_expect_pattern = sub->count("--expect-pattern") > 0;

@@ -81,6 +81,19 @@ struct CheckOptions {
 };
 int RunCheck(const CheckOptions& options, Console& console);
 
+// check --toolchain
+struct ToolchainOptionsCli {
+  // Folders of toolkits; empty: those found. Those named must all hold.
+  std::vector<std::string> toolkits;
+  // GPUs by UUID; empty: one of each model.
+  std::vector<std::string> gpus;
+  bool all_gpus = false;
+  // Build for these, run nothing: "sm_90", "12.1".
+  std::vector<std::string> targets;
+  bool strict = false;
+};
+int RunCheckToolchain(const ToolchainOptionsCli& options, Console& console);
+
 // record -o FILE -- CMD
 struct RecordOptionsCli {
   std::string record_path = "record.json";
