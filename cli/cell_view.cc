@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/reason.h"
+#include "cli/images_view.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
 
@@ -137,6 +138,9 @@ CellView ViewCell(const v1::Cell& cell, const v1::Entry& entry,
   }
   if (HasNoGpu(cell)) return {sign + "no GPU", style};
   if (cell.state() == v1::CELL_STATE_ENDED) return {sign + "no answer", style};
+  if (entry.kind() == v1::ENTRY_KIND_IMAGES && !cell.simulated()) {
+    return ViewImagesCell(cell);
+  }
   const std::string native = PathWord(cell, entry, v1::PATH_NATIVE, policy);
   const std::string jit = PathWord(cell, entry, v1::PATH_PTX_JIT, policy);
   const std::string plain = PathWord(cell, entry, v1::PATH_PLAIN, policy);

@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/text.h"
+#include "cli/difference_view.h"
+#include "cli/images_view.h"
 #include "cli/prediction_view.h"
 #include "cli/sweep_view.h"
 #include "cli/table.h"
@@ -97,6 +99,11 @@ std::string RenderCheck(const v1::Sweep& sweep, const ViewOptions& options) {
     absl::StrAppend(
         &out, Paint(Printable(cell.gpu_name()), Style::kBold, options.color),
         "\n");
+    if (entry.kind() == v1::ENTRY_KIND_IMAGES) {
+      absl::StrAppend(
+          &out, RenderImageLoads(cell.result().image_loads(), options), "\n");
+      continue;
+    }
     Table table({"  PATH", "PREDICTED", "SEEN", "STATUS", "COMPILED", "TIME"});
     std::string evidence;
     for (const v1::Observation& seen : cell.result().observations()) {
@@ -126,7 +133,8 @@ std::string RenderCheck(const v1::Sweep& sweep, const ViewOptions& options) {
                     "\n");
   }
   for (const std::string& part :
-       {RenderReasons(sweep, options), RenderFindings(sweep, options)}) {
+       {RenderReasons(sweep, options), RenderFindings(sweep, options),
+        RenderDifferences(sweep, options)}) {
     if (!part.empty()) absl::StrAppend(&out, part, "\n");
   }
   absl::StrAppend(&out, RenderVerdict(sweep, options));

@@ -62,6 +62,12 @@ std::string Paths(const v1::Cell& cell, const v1::Entry* entry) {
   const EvaluatedCell evaluated = EvaluateCell(cell, entry);
   if (evaluated.simulated) return "simulated";
   if (!evaluated.answered || entry == nullptr) return "no complete result";
+  if (entry->kind() == v1::ENTRY_KIND_IMAGES) {
+    const v1::ImageLoadReport& loads = cell.result().image_loads();
+    return absl::StrCat(loads.tried(), " images given to the driver, ",
+                        loads.loaded(), " loaded, ", loads.contradicted(),
+                        " not as predicted, ", loads.left_out(), " left out");
+  }
   return absl::StrJoin(kPaths, ", ", [&](std::string* out, v1::Path path) {
     absl::StrAppend(out, PathName(path), " ",
                     StatusName(evaluated.At(path).status));

@@ -39,6 +39,7 @@
 #include "runner/paths.h"
 #include "runner/sandbox.h"
 #include "runner/sequence.h"
+#include "verdict/image_loads.h"
 #include "verdict/judge.h"
 
 namespace twinpath::cli {
@@ -91,7 +92,11 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
   *spec.mutable_release()->mutable_artifact() = artifact;
   v1::Entry& entry = *spec.mutable_release()->add_entries();
   entry.set_name("check");
-  entry.add_command(std::string(BaseName(options.files[0])));
+  if (options.images) {
+    entry.set_kind(v1::ENTRY_KIND_IMAGES);
+  } else {
+    entry.add_command(std::string(BaseName(options.files[0])));
+  }
   for (const std::string& argument : options.arguments) {
     entry.add_command(argument);
   }
@@ -137,6 +142,7 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
     }
     entry.mutable_expected_output()->set_pattern(options.expect_pattern);
   }
+  TWINPATH_RETURN_IF_ERROR(AddResultRules(options.results, entry));
   if (!options.timeout.empty()) {
     TWINPATH_RETURN_IF_ERROR(
         SetTimeout(options.timeout, "--timeout", entry.mutable_timeout()));
@@ -211,7 +217,8 @@ int RunCheck(const CheckOptions& options, Console& console) {
     sources.push_back(ArtifactSource{file, "", ""});
   }
   struct stat info {};
-  if (stat(options.files[0].c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+  if (!options.images && stat(options.files[0].c_str(), &info) == 0 &&
+      S_ISDIR(info.st_mode)) {
     return console.Fail(
         absl::InvalidArgumentError(absl::StrCat(
             Printable(options.files[0]), ": it is a folder, not a program")),
@@ -292,16 +299,20 @@ int RunCheck(const CheckOptions& options, Console& console) {
           runner::WatchesOf(runner::ProbeOptions());
       for (const v1::Gpu* gpu : gpus) {
         v1::Cell cell = NewCell(facts, gpu);
-        for (v1::PathPrediction& prediction :
-             predictor.PredictEntry(entry, facts, *gpu, **tables)) {
-          *cell.add_predictions() = std::move(prediction);
+        if (!options.images) {
+          for (v1::PathPrediction& prediction :
+               predictor.PredictEntry(entry, facts, *gpu, **tables)) {
+            *cell.add_predictions() = std::move(prediction);
+          }
         }
         runner::AttemptHooks hooks;
         hooks.before = [&](const v1::RunRequest& request) {
           progress.Show(
-              absl::StrCat("running ", runner::PathName(request.path()),
-                           request.jit_proof() ? " again as proof" : "", " on ",
-                           gpu->name()));
+              options.images
+                  ? absl::StrCat("giving every image to ", gpu->name())
+                  : absl::StrCat("running ", runner::PathName(request.path()),
+                                 request.jit_proof() ? " again as proof" : "",
+                                 " on ", gpu->name()));
           return absl::OkStatus();
         };
         hooks.jit_cache_built = facts.driver().jit_cache_built();
@@ -310,6 +321,11 @@ int RunCheck(const CheckOptions& options, Console& console) {
         hooks.watch = watch;
         *cell.mutable_result() = runner::RunEntry(entry, paths, {gpu->uuid()},
                                                   staged->path(), hooks);
+        if (cell.result().has_image_loads()) {
+          verdict::AddImagePredictions(
+              report, facts, *gpu, **tables, /*keep_all=*/console.json(),
+              *cell.mutable_result()->mutable_image_loads());
+        }
         cell.mutable_result()->set_cell_id(cell.id());
         *cell.mutable_result()->mutable_conditions_digest() =
             cell.conditions_digest();
@@ -333,6 +349,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
   sweep.set_state(v1::SWEEP_STATE_DONE);
   *sweep.mutable_end_time() = Stamp(absl::Now());
   verdict::JudgeSweep(sweep, report);
+  const absl::Status saved = SaveReference(options.results, sweep, console);
   if (console.json()) {
     console.PrintJson(sweep);
   } else {
@@ -344,6 +361,12 @@ int RunCheck(const CheckOptions& options, Console& console) {
     console.Print(RenderPredictions(predictions, view));
     console.Print("\n");
     console.Print(RenderCheck(sweep, view));
+  }
+  if (!saved.ok()) {
+    // What was asked for is missing, whatever the verdict.
+    const ExitCode code = console.Fail(saved);
+    const ExitCode verdict = verdict::ExitCodeOf(sweep.verdict());
+    return verdict == kExitPass ? code : verdict;
   }
   return verdict::ExitCodeOf(sweep.verdict());
 }
