@@ -19,12 +19,14 @@
 #include "agent/blob_cache.h"
 #include "agent/enrol.h"
 #include "agent/facts_keeper.h"
+#include "agent/gpu_reservation.h"
 #include "agent/grpc_blob_source.h"
 #include "agent/grpc_channel.h"
 #include "agent/host_processor.h"
 #include "agent/identity.h"
 #include "agent/journal.h"
 #include "agent/lease_book.h"
+#include "agent/pause.h"
 #include "agent/session.h"
 #include "agent/session_stream.h"
 #include "agent/simulated_processor.h"
@@ -37,6 +39,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "runner/device_watch.h"
 #include "runner/facts.h"
 #include "runner/sequence.h"
 
@@ -124,6 +127,7 @@ class Agent final : public SessionHandler {
         stub_(v1::AgentService::NewStub(channel_)),
         source_(channel_),
         journal_(state_.journal()),
+        reservations_(options.reservation, state_.reservations()),
         facts_(
             [this, machine_id](FactsScope scope) {
               return CollectAgentFacts(options_, scope, machine_id);
@@ -157,12 +161,20 @@ class Agent final : public SessionHandler {
   // that has changed.
   void TellReadiness();
   void UseFacts(const v1::HostFacts& facts);
+  // Hands facts to the session, with what is so now.
+  void TellFacts(v1::HostFacts facts);
+  // Acts on a pause that began or ended.
+  void LookAtPause();
   void CollectFacts();
   // One session, from dialling to its end.
   absl::Status RunSession(const std::function<bool()>& stopped,
                           absl::Duration poll);
   void SayFarewell(SessionStream& stream);
   void Report(const std::string& state);
+  bool Paused() {
+    MutexLock lock(mutex_);
+    return pause_.has_value();
+  }
 
   const AgentOptions options_;
   StateDirectory state_;
@@ -175,6 +187,7 @@ class Agent final : public SessionHandler {
   std::unique_ptr<v1::AgentService::Stub> stub_;
   GrpcBlobSource source_;
   Journal journal_;
+  GpuReservations reservations_;
   FactsKeeper facts_;
   LeaseBook book_;
   std::unique_ptr<CellProcessor> processor_;
@@ -190,6 +203,7 @@ class Agent final : public SessionHandler {
   std::vector<v1::LeaseRefusal> refused_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::string> refuses_ ABSL_GUARDED_BY(mutex_);
   std::string reported_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Pause> pause_ ABSL_GUARDED_BY(mutex_);
 };
 
 std::unique_ptr<CellProcessor> Agent::MakeProcessor() {
@@ -200,6 +214,10 @@ std::unique_ptr<CellProcessor> Agent::MakeProcessor() {
   HostProcessorOptions host;
   host.work_directory = state_.work();
   host.gpu_policy = options_.gpu_policy;
+  host.reservations = &reservations_;
+  runner::ProbeOptions probe;
+  probe.socket = options_.probe_socket;
+  host.watch = runner::WatchesOf(probe);
   host.run_entry = runner::RunEntry;
   host.run_socket = options_.run_socket;
   host.allow_unsigned_runs = options_.allow_unsigned_runs;
@@ -224,7 +242,9 @@ absl::Status Agent::Recover() {
 
 void Agent::OnLease(const v1::Lease& lease) {
   std::optional<v1::LeaseRefusal> refusal;
-  if (const std::optional<std::string> why = RefusesLeases()) {
+  if (const auto pause = ReadPause(state_.paused_file(), clock_.Now())) {
+    refusal = MakeRefusal(lease, "TP138", Describe(*pause));
+  } else if (const std::optional<std::string> why = RefusesLeases()) {
     refusal = MakeRefusal(lease, "TP306", *why);
   }
   for (const Spool::Entry& entry : spool_->Pending()) {
@@ -264,8 +284,8 @@ std::vector<std::string> Agent::HeldCells() {
 }
 
 std::optional<std::string> Agent::RefusesLeases() {
-  if (access(state_.paused_file().c_str(), F_OK) == 0) {
-    return "the agent is paused on its host";
+  if (const auto pause = ReadPause(state_.paused_file(), clock_.Now())) {
+    return absl::StrCat("TP138 host-paused: ", Describe(*pause));
   }
   if (!spool_->HasRoomFor(book_.held() + 1)) {
     return absl::StrCat("the spool is full: ", spool_->size(),
@@ -285,7 +305,36 @@ std::vector<v1::LeaseRefusal> Agent::TakeRefusals() {
 void Agent::OnWorkerChanged() {
   // A cell looked at the driver; say so if it is another one now.
   if (const std::optional<v1::HostFacts> facts = facts_.Latest()) {
-    session_.SetFacts(*facts);
+    TellFacts(*facts);
+  }
+  TellReadiness();
+}
+
+void Agent::TellFacts(v1::HostFacts facts) {
+  {
+    MutexLock lock(mutex_);
+    facts.set_paused(pause_.has_value());
+  }
+  session_.SetFacts(facts);
+}
+
+void Agent::LookAtPause() {
+  const std::optional<Pause> pause =
+      ReadPause(state_.paused_file(), clock_.Now());
+  {
+    MutexLock lock(mutex_);
+    if (pause == pause_) return;
+    pause_ = pause;
+  }
+  Log(LogLevel::kWarning, pause ? Describe(*pause) : "resumed on its host",
+      {{"held", absl::StrCat(book_.held())},
+       {"runs", pause && pause->now ? "ended" : "finished"}});
+  book_.Withhold(pause ? std::optional<v1::Reason>(
+                             MakeAgentReason("TP138", Describe(*pause)))
+                       : std::nullopt);
+  worker_.Interrupt(pause && pause->now);
+  if (const std::optional<v1::HostFacts> facts = facts_.Latest()) {
+    TellFacts(*facts);
   }
   TellReadiness();
 }
@@ -307,7 +356,7 @@ void Agent::UseFacts(const v1::HostFacts& facts) {
   const uint32_t count = static_cast<uint32_t>(gpus.size());
   book_.SetGpus(std::move(gpus));
   worker_.EnsureThreads(count);
-  session_.SetFacts(facts);
+  TellFacts(facts);
 }
 
 void Agent::CollectFacts() {
@@ -317,6 +366,11 @@ void Agent::CollectFacts() {
       MutexLock lock(mutex_);
       if (facts_stop_) return;
       requested = std::exchange(facts_requested_, false);
+    }
+    // Before the GPUs are known, so before any lease can start.
+    if (const size_t owed = reservations_.ReleaseOwed(); owed > 0) {
+      Log(LogLevel::kError, "GPUs are still reserved on this host",
+          {{"releases", absl::StrCat(owed)}});
     }
     // Measuring the driver's PTX ceiling uses a GPU; not beside a cell, unless
     // somebody asked.
@@ -334,8 +388,8 @@ void Agent::Report(const std::string& state) {
       absl::StrCat(state, "; ",
                    facts ? absl::StrCat(facts->gpus_size(), " GPU(s)")
                          : std::string("facts not collected yet"),
-                   "; ", book_.held(), " cell(s) held; ", spool_->size(),
-                   " result(s) waiting");
+                   Paused() ? "; paused" : "", "; ", book_.held(),
+                   " cell(s) held; ", spool_->size(), " result(s) waiting");
   MutexLock lock(mutex_);
   if (status == reported_) return;
   reported_ = status;
@@ -366,6 +420,7 @@ absl::Status Agent::RunSession(const std::function<bool()>& stopped,
   absl::Time end_by = absl::InfiniteFuture();
   while (!stream->done()) {
     notify_.Send("WATCHDOG=1");
+    LookAtPause();
     const absl::Status must_end = session_.MustEnd(number);
     if (!must_end.ok()) {
       stream->Cancel(must_end);
@@ -417,6 +472,7 @@ absl::Status Agent::Run(const std::function<bool()>& stopped,
   Backoff backoff(options_.backoff, [&random] {
     return std::uniform_real_distribution<double>(0, 1)(random);
   });
+  LookAtPause();
   notify_.Send("READY=1");
   while (!stopped()) {
     const absl::Time began = clock_.Monotonic();
@@ -440,6 +496,7 @@ absl::Status Agent::Run(const std::function<bool()>& stopped,
     const absl::Time until = clock_.Monotonic() + delay;
     while (!stopped() && clock_.Monotonic() < until) {
       notify_.Send("WATCHDOG=1");
+      LookAtPause();
       Report(absl::StrCat("not connected: ", MessageOf(status)));
       session_bell_->Wait(std::min(until - clock_.Monotonic(), poll));
     }
@@ -491,6 +548,10 @@ v1::HostFacts CollectAgentFacts(const AgentOptions& options, FactsScope scope,
   v1::HostFacts facts = runner::CollectFacts(facts_options);
   if (facts.machine_id().empty()) facts.set_machine_id(machine_id);
   facts.set_allows_unsigned_runs(options.allow_unsigned_runs);
+  facts.set_gpu_use(
+      options.gpu_policy == GpuPolicy::kAlways     ? v1::GPU_USE_ALWAYS
+      : options.gpu_policy == GpuPolicy::kReserved ? v1::GPU_USE_RESERVED
+                                                   : v1::GPU_USE_IDLE);
   return facts;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "agent/backoff.h"
 #include "agent/blob_cache.h"
+#include "agent/gpu_reservation.h"
 #include "agent/host_processor.h"
 #include "agent/session.h"
 #include "agent/spool.h"
@@ -30,6 +31,7 @@ struct AgentOptions {
   // "key=value".
   std::vector<std::string> labels;
   GpuPolicy gpu_policy = GpuPolicy::kIdle;
+  ReservationCommands reservation;
   // Whether this host runs what no key it trusts has signed; only without the
   // run unit, which never does.
   bool allow_unsigned_runs = false;

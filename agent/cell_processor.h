@@ -31,7 +31,8 @@ class CellControl {
   virtual std::optional<std::string> Start() = 0;
   // Why MayStart or Start said no.
   virtual v1::Reason WhyNot() = 0;
-  // The agent is stopping: end what runs, deliver what there is.
+  // The agent is stopping, or paused at once: end what runs, deliver what there
+  // is.
   virtual bool Stopping() = 0;
   // Waits, at most so long; returns early when the agent stops.
   virtual void Wait(absl::Duration duration) = 0;
@@ -46,6 +47,9 @@ struct CellOutcome {
   std::optional<v1::Reason> refusal;
   // Closed once the result is in the spool.
   std::unique_ptr<CellJournal> journal;
+  // Let go once the result is in the spool and before the GPUs are free for the
+  // next cell. May be empty.
+  std::shared_ptr<void> hold;
 };
 
 class CellProcessor {

@@ -2,10 +2,12 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "agent/endpoint.h"
@@ -33,6 +35,48 @@ void ReadHost(YamlReader root, AgentOptions* options) {
       value.Error(MessageOf(status));
     }
     options->labels.push_back(std::move(label));
+  }
+}
+
+// A command as a list of arguments; nothing goes through a shell.
+std::vector<std::string> ReadCommand(YamlReader reader) {
+  if (!reader.present()) return {};
+  std::vector<std::string> argv = reader.StringSequence();
+  if (argv.empty()) {
+    reader.Error("names no program");
+  } else if (!absl::StartsWith(argv[0], "/")) {
+    reader.Error("the program must be an absolute path");
+  }
+  return argv;
+}
+
+void ReadGpuUse(YamlReader root, AgentOptions* options) {
+  YamlReader use = root.Optional("gpu_use");
+  if (use.present()) {
+    const std::string choice = use.Choice({"idle", "always", "reserved"});
+    options->gpu_policy = choice == "always"     ? GpuPolicy::kAlways
+                          : choice == "reserved" ? GpuPolicy::kReserved
+                                                 : GpuPolicy::kIdle;
+  }
+  YamlReader reserve = root.Optional("gpu_reserve");
+  YamlReader release = root.Optional("gpu_release");
+  options->reservation.reserve = ReadCommand(reserve);
+  options->reservation.release = ReadCommand(release);
+  if (YamlReader timeout = root.Optional("gpu_command_timeout");
+      timeout.present()) {
+    options->reservation.timeout = timeout.Duration();
+    if (options->reservation.timeout < absl::Seconds(1) ||
+        options->reservation.timeout > absl::Minutes(10)) {
+      timeout.Error("must be 1s to 10m");
+    }
+  }
+  const bool reserved = options->gpu_policy == GpuPolicy::kReserved;
+  if (reserved && !(reserve.present() && release.present())) {
+    use.Error("\"reserved\" needs the commands gpu_reserve and gpu_release");
+  }
+  if (!reserved && (reserve.present() || release.present())) {
+    (reserve.present() ? reserve : release)
+        .Error("is used with gpu_use: reserved only");
   }
 }
 
@@ -95,11 +139,7 @@ absl::Status ParseConfig(absl::string_view text, absl::string_view file,
     options->join_token_file = token.String();
   }
   ReadHost(root, options);
-  if (YamlReader policy = root.Optional("gpu_policy"); policy.present()) {
-    options->gpu_policy = policy.Choice({"idle", "always"}) == "always"
-                              ? GpuPolicy::kAlways
-                              : GpuPolicy::kIdle;
-  }
+  ReadGpuUse(root, options);
   if (YamlReader unsigned_runs = root.Optional("allow_unsigned_runs");
       unsigned_runs.present()) {
     options->allow_unsigned_runs = unsigned_runs.Bool();

@@ -61,17 +61,18 @@ std::vector<v1::Path> PathsOf(const v1::Lease& lease) {
   return paths;
 }
 
-// A GPU of the cell that another process computes on; empty: none.
-std::string BusyGpu(const v1::HostFacts& facts,
-                    const std::vector<std::string>& uuids) {
+// A GPU of the cell that another process computes on; nothing: none.
+std::optional<v1::Reason> BusyGpu(const v1::HostFacts& facts,
+                                  const std::vector<std::string>& uuids) {
   for (const v1::Gpu& gpu : facts.gpus()) {
     if (gpu.compute_processes() > 0 &&
         std::find(uuids.begin(), uuids.end(), gpu.uuid()) != uuids.end()) {
-      return absl::StrCat("GPU ", gpu.uuid(), " has ", gpu.compute_processes(),
-                          " compute process(es)");
+      return MakeAgentReason("TP111", absl::StrCat("GPU ", gpu.uuid(), " has ",
+                                                   gpu.compute_processes(),
+                                                   " compute process(es)"));
     }
   }
-  return "";
+  return std::nullopt;
 }
 
 v1::Observation StartOf(const v1::RunRequest& request, const Clock& clock) {
@@ -139,14 +140,15 @@ decltype(runner::AttemptHooks::run) SignedRuns(
     const absl::StatusOr<const v1::Entry*> entry = runner::TrustedEntry(
         release, lease.envelope(), lease.entry().name(), options.trust);
     if (!entry.ok()) {
-      v1::Observation observation;
+      v1::RunResponse refused;
+      v1::Observation& observation = *refused.mutable_observation();
       observation.set_attempt_id(run.attempt_id());
       observation.set_path(run.path());
       observation.set_jit_proof(run.jit_proof());
       observation.set_traced(run.traced());
       observation.set_ending(v1::ENDING_NOT_STARTED);
       observation.set_problem(std::string(MessageOf(entry.status())));
-      return observation;
+      return refused;
     }
     v1::RunRequest request = run;
     *request.mutable_entry() = **entry;
@@ -184,6 +186,36 @@ void SetStaged(const StagedArtifact& staged, v1::CellResult* result) {
 }
 
 }  // namespace
+
+std::optional<v1::Reason> HostProcessor::Reserve(
+    const ClaimedLease& claimed, CellControl& control,
+    GpuReservations::Hold* hold) const {
+  if (options_.gpu_policy != GpuPolicy::kReserved ||
+      claimed.gpu_uuids.empty()) {
+    return std::nullopt;
+  }
+  if (options_.reservations == nullptr) {
+    return MakeAgentReason("TP137", "this agent has no commands to reserve");
+  }
+  control.Progress(v1::PATH_UNSPECIFIED, "asking the host for the GPU");
+  GpuReservations::Outcome outcome = options_.reservations->Reserve(
+      claimed.lease.cell_id(), claimed.gpu_uuids,
+      [&control] { return !control.MayStart(); });
+  switch (outcome.answer) {
+    case GpuReservations::Answer::kGranted:
+      *hold = std::move(outcome.hold);
+      return std::nullopt;
+    case GpuReservations::Answer::kBusy:
+      return MakeAgentReason(
+          "TP111",
+          absl::StrCat("the host does not grant it now: ", outcome.detail));
+    case GpuReservations::Answer::kFailed:
+      break;
+  }
+  Log(LogLevel::kWarning, "TP137 reservation-failed",
+      {{"cell", claimed.lease.cell_id()}, {"why", outcome.detail}});
+  return MakeAgentReason("TP137", outcome.detail);
+}
 
 CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
                                    CellControl& control) {
@@ -226,27 +258,44 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
   }
   if (!staged.ok()) return NotStaged(claimed, staged.status(), clock_);
 
-  // Look at the host; a GPU that others compute on is waited for.
+  // Look at the host; a GPU that others compute on, or that the host does not
+  // grant, is waited for.
   v1::HostFacts before;
+  GpuReservations::Hold hold;
+  std::optional<v1::Reason> waited_for;
   while (true) {
-    before = facts_.Look();
-    const std::string busy = options_.gpu_policy == GpuPolicy::kAlways
-                                 ? ""
-                                 : BusyGpu(before, claimed.gpu_uuids);
-    if (!control.MayStart()) {
-      return Refused(busy.empty() ? control.WhyNot()
-                                  : MakeAgentReason("TP111", busy));
+    std::optional<v1::Reason> busy;
+    if (control.MayStart()) busy = Reserve(claimed, control, &hold);
+    if (!busy && control.MayStart()) {
+      before = facts_.Look();
+      if (options_.gpu_policy == GpuPolicy::kIdle) {
+        busy = BusyGpu(before, claimed.gpu_uuids);
+      }
     }
-    if (busy.empty()) break;
-    control.Progress(v1::PATH_UNSPECIFIED, absl::StrCat("waiting: ", busy));
+    if (!control.MayStart()) {
+      // A pause says more than what was waited for; a lease that ran out less.
+      const v1::Reason why = control.WhyNot();
+      CellOutcome outcome =
+          Refused(waited_for && why.code() != "TP138" ? *waited_for : why);
+      outcome.hold = std::move(hold);
+      return outcome;
+    }
+    if (!busy) break;
+    waited_for = std::move(busy);
+    control.Progress(v1::PATH_UNSPECIFIED,
+                     absl::StrCat("waiting: ", waited_for->detail()));
     control.Wait(options_.busy_pause);
   }
   if (before.gpu_probe().state() == v1::PROBE_STATE_HUNG) {
-    return Incomplete(claimed, "TP103", before.gpu_probe().error(), clock_);
+    CellOutcome outcome =
+        Incomplete(claimed, "TP103", before.gpu_probe().error(), clock_);
+    outcome.hold = std::move(hold);
+    return outcome;
   }
   const v1::Conditions conditions = compat::ConditionsOf(before);
 
   CellOutcome outcome;
+  outcome.hold = std::move(hold);
   v1::CellResult head = NewResult(claimed, clock_);
   *head.mutable_conditions_digest() = conditions.digest();
   if (const absl::Status verified = (*staged)->Verify(); !verified.ok()) {
@@ -265,13 +314,19 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
   // The head is on disk before the permission is taken: behind it, whatever
   // happens, the cell can be accounted for.
   absl::StatusOr<std::unique_ptr<CellJournal>> journal = journal_.Begin(head);
-  if (!journal.ok()) return NotStaged(claimed, journal.status(), clock_);
+  if (!journal.ok()) {
+    CellOutcome failed = NotStaged(claimed, journal.status(), clock_);
+    failed.hold = std::move(outcome.hold);
+    return failed;
+  }
   outcome.journal = *std::move(journal);
   FaultPoint("worker.before-start");
   const std::optional<std::string> lease_id = control.Start();
   if (!lease_id) {
     (void)outcome.journal->Close();
-    return Refused(control.WhyNot());
+    CellOutcome refused = Refused(control.WhyNot());
+    refused.hold = std::move(outcome.hold);
+    return refused;
   }
   FaultPoint("worker.started");
 
@@ -280,6 +335,7 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
   hooks.work_parent = folder.runs();
   hooks.jit_cache_built = before.driver().jit_cache_built();
   hooks.cancelled = [&] { return control.Stopping(); };
+  hooks.watch = options_.watch;
   hooks.before = [&](const v1::RunRequest& request) -> absl::Status {
     if (absl::Status status = (*staged)->Verify(); !status.ok()) {
       tampered = status;
@@ -328,8 +384,8 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
     result.set_complete(true);
     *result.add_problems() = MakeAgentReason("TP405", MessageOf(tampered));
   } else if (control.Stopping() && !result.complete()) {
-    *result.add_problems() =
-        MakeAgentReason("TP307", "the agent was stopped during the run");
+    *result.add_problems() = MakeAgentReason(
+        "TP307", "the agent was stopped or paused during the run");
   }
   outcome.result = std::move(result);
   return outcome;

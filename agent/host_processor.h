@@ -11,6 +11,7 @@
 #define TWINPATH_AGENT_HOST_PROCESSOR_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +19,10 @@
 #include "agent/blob_cache.h"
 #include "agent/cell_processor.h"
 #include "agent/facts_keeper.h"
+#include "agent/gpu_reservation.h"
 #include "agent/journal.h"
 #include "base/clock.h"
+#include "runner/device_watch.h"
 #include "runner/run.h"
 #include "runner/sequence.h"
 #include "runner/trusted_release.h"
@@ -31,12 +34,18 @@ enum class GpuPolicy {
   // No compute process is on it, looked at just before the run.
   kIdle,
   kAlways,
+  // The host's own command grants it.
+  kReserved,
 };
 
 struct HostProcessorOptions {
   // Folder for running cells.
   std::string work_directory;
   GpuPolicy gpu_policy = GpuPolicy::kIdle;
+  // For kReserved; must live as long as the processor.
+  GpuReservations* reservations = nullptr;
+  // Watches GPUs during runs. Empty: they are not watched.
+  runner::DeviceWatchStarter watch;
   // Socket of the run unit. Where it is there, every run is asked for over it,
   // and none is started otherwise. Empty: bubblewrap.
   std::string run_socket;
@@ -45,10 +54,10 @@ struct HostProcessorOptions {
   bool allow_unsigned_runs = false;
   // What this host trusts, looked at before each run in bubblewrap.
   runner::TrustFiles trust;
-  // runner::RunInChild, or a fake.
-  std::function<v1::Observation(const v1::RunRequest&, absl::Duration,
+  // runner::RunEntryInChild, or a fake.
+  std::function<v1::RunResponse(const v1::RunRequest&, absl::Duration,
                                 std::function<bool()>)>
-      run_child = runner::RunInChild;
+      run_child = runner::RunEntryInChild;
   // Pause between two looks at a busy GPU.
   absl::Duration busy_pause = absl::Seconds(10);
   // runner::RunEntry, or a fake.
@@ -74,6 +83,12 @@ class HostProcessor final : public CellProcessor {
                       CellControl& control) override;
 
  private:
+  // Asks the host for the cell's GPUs where its policy wants that. Nothing:
+  // they may be used, while *hold lives; else why not now.
+  std::optional<v1::Reason> Reserve(const ClaimedLease& claimed,
+                                    CellControl& control,
+                                    GpuReservations::Hold* hold) const;
+
   const HostProcessorOptions options_;
   BlobCache& cache_;
   BlobSource& source_;

@@ -66,7 +66,8 @@ bool LeaseBook::HasGpuOf(const v1::Lease& lease) const {
 }
 
 bool LeaseBook::Startable(const Held& held) const {
-  return !closed_ && !held.cancelled && held.start_by > clock_.Monotonic();
+  return !closed_ && !withheld_ && !held.cancelled &&
+         held.start_by > clock_.Monotonic();
 }
 
 void LeaseBook::GiveBack(const v1::Lease& lease, absl::string_view code,
@@ -82,6 +83,9 @@ std::optional<v1::LeaseRefusal> LeaseBook::Offer(const v1::Lease& lease) {
   }
   if (closed_) {
     return MakeRefusal(lease, "TP306", "the agent is stopping");
+  }
+  if (withheld_) {
+    return MakeRefusal(lease, withheld_->code(), withheld_->detail());
   }
   if (!HasGpuOf(lease)) return MakeRefusal(lease, "TP106", NoGpu(lease));
   Held held;
@@ -188,6 +192,8 @@ v1::Reason LeaseBook::WhyNot(absl::string_view cell_id) const {
   } else if (held != leases_.end() && held->cancelled) {
     reason.set_code("TP416");
     reason.set_detail("the cell was cancelled");
+  } else if (withheld_) {
+    reason = *withheld_;
   } else {
     reason.set_detail(kExpired);
   }
@@ -236,6 +242,22 @@ void LeaseBook::Close() {
       held = leases_.erase(held);
     } else {
       ++held;
+    }
+  }
+  changed_.NotifyAll();
+}
+
+void LeaseBook::Withhold(std::optional<v1::Reason> reason) {
+  MutexLock lock(mutex_);
+  withheld_ = std::move(reason);
+  if (withheld_) {
+    for (auto held = leases_.begin(); held != leases_.end();) {
+      if (held->stage == Stage::kWaiting) {
+        GiveBack(held->lease, withheld_->code(), withheld_->detail());
+        held = leases_.erase(held);
+      } else {
+        ++held;
+      }
     }
   }
   changed_.NotifyAll();

@@ -71,6 +71,9 @@ class LeaseBook {
   void Cancel(absl::string_view cell_id);
   // Gives up everything that has not started, and takes no more on.
   void Close();
+  // While a reason is set, takes no lease on and starts none: what has not
+  // started is given back with it. Unset: goes on.
+  void Withhold(std::optional<v1::Reason> reason);
   // Wakes one waiter in Claim.
   void Wake();
 
@@ -115,6 +118,7 @@ class LeaseBook {
   mutable Mutex mutex_;
   CondVar changed_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<v1::Reason> withheld_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::vector<std::string>> gpus_ ABSL_GUARDED_BY(mutex_);
   Leases leases_ ABSL_GUARDED_BY(mutex_);
   // GPUs of claimed and started cells; "" stands for a host without GPU.

@@ -18,10 +18,14 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "agent/environment.h"
 #include "agent/fault_point.h"
+#include "agent/pause.h"
 #include "agent/spool.h"
 #include "base/exit_code.h"
 #include "base/file.h"
@@ -45,10 +49,13 @@ struct Flags {
   std::string host_name;
   std::string simulate;
   std::vector<std::string> labels;
-  std::string gpu_policy;
+  std::string gpu_use;
   uint64_t cache_bytes = 0;
   uint32_t spool_results = 0;
   bool once_facts = false;
+  std::string pause_for;
+  std::vector<std::string> pause_reason;
+  bool pause_now = false;
   bool verbose = false;
 };
 
@@ -67,9 +74,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Be a simulated host made from this profile (name or file); "
                  "simulated never passes a gate");
   app.add_option("--label", flags.labels, "Label key=value; may be repeated");
-  app.add_option("--gpu-policy", flags.gpu_policy,
+  app.add_option("--gpu-use", flags.gpu_use,
                  "When runs may use a GPU: idle (no compute process on it) or "
-                 "always (default idle)")
+                 "always (default idle); agent.yaml also knows reserved")
       ->check(CLI::IsMember({"idle", "always"}));
   app.add_option("--cache-bytes", flags.cache_bytes,
                  "Most bytes of cached artifact files (default 32 GiB)")
@@ -98,9 +105,9 @@ absl::Status ApplyFlags(const Flags& flags, AgentOptions* options) {
   for (const std::string& label : options->labels) {
     TWINPATH_RETURN_IF_ERROR(CheckAgentLabel(label));
   }
-  if (!flags.gpu_policy.empty()) {
+  if (!flags.gpu_use.empty()) {
     options->gpu_policy =
-        flags.gpu_policy == "always" ? GpuPolicy::kAlways : GpuPolicy::kIdle;
+        flags.gpu_use == "always" ? GpuPolicy::kAlways : GpuPolicy::kIdle;
   }
   if (flags.cache_bytes != 0) options->cache.max_bytes = flags.cache_bytes;
   if (flags.spool_results != 0) {
@@ -132,18 +139,44 @@ absl::Status PrintFacts(const AgentOptions& options) {
   return WriteAll(STDOUT_FILENO, json);
 }
 
-// While the file is there the agent takes no lease. Works whether or not it is
-// running.
-absl::Status SetPaused(const AgentOptions& options, bool paused) {
-  const std::string path = JoinPath(options.state_directory, "paused");
-  if (paused) return WriteFileAtomic(path, "", 0600);
-  return RemoveTree(path);
+// Where the pause is kept; as StateDirectory::paused_file.
+std::string PausedFile(const AgentOptions& options) {
+  return JoinPath(options.state_directory, "paused");
 }
 
-absl::Status Start(const Flags& flags, bool pause, bool resume) {
+absl::Status PauseHost(const Flags& flags) {
   AgentOptions options;
   TWINPATH_RETURN_IF_ERROR(ApplyFlags(flags, &options));
-  if (pause || resume) return SetPaused(options, pause);
+  Pause pause;
+  if (!flags.pause_for.empty()) {
+    absl::Duration length;
+    if (!absl::ParseDuration(flags.pause_for, &length) ||
+        length < absl::Seconds(1) || length > absl::Hours(24 * 366)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--for ", flags.pause_for, " is no length of time: 90m, 2h, 36h"));
+    }
+    pause.until = absl::Now() + length;
+  }
+  pause.reason = absl::StrJoin(flags.pause_reason, " ");
+  pause.now = flags.pause_now;
+  TWINPATH_RETURN_IF_ERROR(WritePause(PausedFile(options), pause));
+  std::printf("%s; what runs is %s\n", Describe(pause).c_str(),
+              pause.now ? "ended" : "finished");
+  return absl::OkStatus();
+}
+
+absl::Status ResumeHost(const Flags& flags) {
+  AgentOptions options;
+  TWINPATH_RETURN_IF_ERROR(ApplyFlags(flags, &options));
+  const bool paused = ReadPause(PausedFile(options), absl::Now()).has_value();
+  TWINPATH_RETURN_IF_ERROR(RemovePause(PausedFile(options)));
+  std::printf("%s\n", paused ? "resumed" : "was not paused");
+  return absl::OkStatus();
+}
+
+absl::Status Start(const Flags& flags) {
+  AgentOptions options;
+  TWINPATH_RETURN_IF_ERROR(ApplyFlags(flags, &options));
   options.leaks = ScrubEnvironment();
   for (const v1::EnvironmentLeak& leak : options.leaks) {
     Log(LogLevel::kWarning,
@@ -178,8 +211,17 @@ int Main(int argc, char** argv) {
       "reports what was seen."};
   Flags flags;
   AddFlags(app, flags);
-  const CLI::App* pause =
-      app.add_subcommand("pause", "Take no more leases on this host");
+  // Options of the whole program may stand behind the subcommand, too.
+  app.fallthrough();
+  CLI::App* pause = app.add_subcommand(
+      "pause",
+      "Run nothing more on this host until resume; holds over restarts");
+  pause->add_option("--for", flags.pause_for,
+                    "How long, such as 90m or 2h (default: until resume)");
+  pause->add_flag("--now", flags.pause_now,
+                  "End what runs instead of finishing it");
+  pause->add_option("REASON", flags.pause_reason,
+                    "Why, for those who look at the fleet");
   const CLI::App* resume = app.add_subcommand("resume", "Take leases again");
   app.require_subcommand(0, 1);
   try {
@@ -201,7 +243,9 @@ int Main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 
-  const absl::Status status = Start(flags, pause->parsed(), resume->parsed());
+  const absl::Status status = pause->parsed()    ? PauseHost(flags)
+                              : resume->parsed() ? ResumeHost(flags)
+                                                 : Start(flags);
   if (status.ok()) return kExitPass;
   std::fprintf(stderr, "twinpath-agent: %s\n",
                std::string(MessageOf(status)).c_str());

@@ -57,7 +57,8 @@ absl::StatusOr<StateDirectory> StateDirectory::Open(const std::string& given) {
   StateDirectory state(path, std::move(lock));
   TWINPATH_RETURN_IF_ERROR(RemoveTree(state.work()));
   for (const std::string& folder :
-       {state.journal(), state.spool(), state.cache(), state.work()}) {
+       {state.journal(), state.reservations(), state.spool(), state.cache(),
+        state.work()}) {
     TWINPATH_RETURN_IF_ERROR(MakeDirectories(folder, 0700));
   }
   TWINPATH_RETURN_IF_ERROR(SyncDirectory(path));

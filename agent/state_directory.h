@@ -25,9 +25,11 @@ class StateDirectory {
   std::string identity_file() const { return JoinPath(path_, "identity"); }
   // Random id of a host that has none of its own: a simulated one, a container.
   std::string machine_id_file() const { return JoinPath(path_, "machine-id"); }
-  // While this file exists the agent takes no lease (`twinpath-agent pause`).
+  // While this file holds the agent takes no lease (pause.h).
   std::string paused_file() const { return JoinPath(path_, "paused"); }
   std::string journal() const { return JoinPath(path_, "journal"); }
+  // Releases of GPUs that are owed (gpu_reservation.h).
+  std::string reservations() const { return JoinPath(path_, "reservations"); }
   std::string spool() const { return JoinPath(path_, "spool"); }
   std::string cache() const { return JoinPath(path_, "cache"); }
   // Folders of running cells; empty when the agent starts.

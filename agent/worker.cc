@@ -42,7 +42,7 @@ class Worker::Control final : public CellControl {
     }
     return worker_.book_.WhyNot(cell());
   }
-  bool Stopping() override { return worker_.stopping(); }
+  bool Stopping() override { return worker_.ending(); }
   void Wait(absl::Duration duration) override { worker_.Wait(duration); }
   void Progress(v1::Path path, absl::string_view text) override {
     if (!worker_.events_.progress) return;
@@ -88,6 +88,16 @@ bool Worker::stopping() const {
   return stop_;
 }
 
+void Worker::Interrupt(bool interrupt) {
+  MutexLock lock(mutex_);
+  interrupt_ = interrupt;
+}
+
+bool Worker::ending() const {
+  MutexLock lock(mutex_);
+  return stop_ || interrupt_;
+}
+
 bool Worker::Wait(absl::Duration duration) {
   MutexLock lock(mutex_);
   if (!stop_) stopped_.WaitFor(mutex_, duration);
@@ -115,6 +125,7 @@ void Worker::Work(const ClaimedLease& claimed) {
         {{"cell", claimed.lease.cell_id()},
          {"code", outcome.refusal->code()},
          {"why", outcome.refusal->detail()}});
+    outcome.hold.reset();
     book_.GiveUp(claimed.lease.cell_id(), *outcome.refusal);
     return;
   }
@@ -154,6 +165,7 @@ void Worker::Deliver(const ClaimedLease& claimed, CellOutcome outcome) {
       {{"cell", result.cell_id()},
        {"complete", result.complete() ? "yes" : "no"},
        {"observations", absl::StrCat(result.observations_size())}});
+  outcome.hold.reset();
   book_.Finish(claimed.lease.cell_id());
 }
 

@@ -44,6 +44,9 @@ class Worker {
   // Makes sure that at least so many cells can run at once (at most 16).
   void EnsureThreads(uint32_t threads);
 
+  // While set, running cells are ended as by Stop; the threads go on.
+  void Interrupt(bool interrupt);
+
   // Ends running cells (their results are incomplete), delivers what there is
   // to the spool, and waits for the threads.
   void Stop();
@@ -55,6 +58,8 @@ class Worker {
   void Work(const ClaimedLease& claimed);
   void Deliver(const ClaimedLease& claimed, CellOutcome outcome);
   bool stopping() const;
+  // Whether what runs is to end.
+  bool ending() const;
   // Waits; returns whether the agent goes on.
   bool Wait(absl::Duration duration);
 
@@ -65,6 +70,7 @@ class Worker {
   mutable Mutex mutex_;
   CondVar stopped_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool interrupt_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -149,7 +149,7 @@ constexpr ReasonInfo kReasons[] = {
      "load it on the host, and name the digest of its manifest."},
     {"TP137", "reservation-failed", ReasonGroup::kHost, ReasonSeverity::kError,
      "The host's own command for reserving or releasing a GPU failed.",
-     "Run the command of gpu.reserve or gpu.release in agent.yaml by hand, as "
+     "Run the command of gpu_reserve or gpu_release in agent.yaml by hand, as "
      "the agent's user."},
     {"TP138", "host-paused", ReasonGroup::kHost, ReasonSeverity::kWarning,
      "The host's owner has paused runs on it.",

@@ -46,12 +46,41 @@ TEST(Config, UnsignedRunsAreAllowedByTheWordOnly) {
       ParseConfig("allow_unsigned_runs: maybe\n", "agent.yaml", &options).ok());
 }
 
+TEST(Config, TheHostsOwnCommandsReserveAndRelease) {
+  AgentOptions options;
+  EXPECT_THAT(ParseConfig("gpu_use: reserved\n"
+                          "gpu_reserve: [/opt/slurm/reserve, --exclusive]\n"
+                          "gpu_release: [/opt/slurm/release]\n"
+                          "gpu_command_timeout: 2m\n",
+                          "agent.yaml", &options),
+              IsOk());
+  EXPECT_EQ(options.gpu_policy, GpuPolicy::kReserved);
+  EXPECT_EQ(options.reservation.reserve,
+            (std::vector<std::string>{"/opt/slurm/reserve", "--exclusive"}));
+  EXPECT_EQ(options.reservation.release,
+            std::vector<std::string>{"/opt/slurm/release"});
+  EXPECT_EQ(options.reservation.timeout, absl::Minutes(2));
+}
+
+TEST(Config, ReservedNeedsBothCommandsAndTheyNeedReserved) {
+  for (const char* text :
+       {"gpu_use: reserved\n", "gpu_use: reserved\ngpu_reserve: [/a]\n",
+        "gpu_use: reserved\ngpu_reserve: [a]\ngpu_release: [/b]\n",
+        "gpu_use: reserved\ngpu_reserve: /a\ngpu_release: [/b]\n",
+        "gpu_use: reserved\ngpu_reserve: []\ngpu_release: [/b]\n",
+        "gpu_use: idle\ngpu_reserve: [/a]\n", "gpu_release: [/a]\n",
+        "gpu_command_timeout: 1h\n", "gpu_use: sometimes\n"}) {
+    AgentOptions options;
+    EXPECT_FALSE(ParseConfig(text, "agent.yaml", &options).ok()) << text;
+  }
+}
+
 TEST(Config, AllMistakesAreToldAtOnce) {
   AgentOptions options;
   EXPECT_THAT(
       ParseConfig("coordinater: 127.0.0.1:1\n"
                   "coordinator: example.org:7711\n"
-                  "gpu_policy: sometimes\n"
+                  "gpu_use: sometimes\n"
                   "spool: {max_results: 0}\n"
                   "facts_interval: 1s\n"
                   "labels: {\"a b\": c}\n",

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/digest.h"
 #include "base/fake_clock.h"
 #include "base/file.h"
@@ -116,15 +117,16 @@ class HostProcessorTest : public ::testing::Test {
     HostProcessorOptions options;
     options.work_directory = JoinPath(temp_.path(), "work");
     options.gpu_policy = policy_;
+    options.reservations = reservations_.get();
     options.run_socket = run_socket_;
     options.allow_unsigned_runs = allow_unsigned_;
     options.trust = trust_;
     options.run_child = [this](const v1::RunRequest& request, absl::Duration,
                                const std::function<bool()>&) {
       child_ = request;
-      v1::Observation observation;
-      observation.set_exit_code(7);
-      return observation;
+      v1::RunResponse response;
+      response.mutable_observation()->set_exit_code(7);
+      return response;
     };
     options.run_entry =
         [this](const v1::Entry& entry, const std::vector<v1::Path>& paths,
@@ -156,6 +158,7 @@ class HostProcessorTest : public ::testing::Test {
   FakeControl control_;
   ClaimedLease claimed_;
   GpuPolicy policy_ = GpuPolicy::kIdle;
+  std::unique_ptr<GpuReservations> reservations_;
   std::string run_socket_;
   bool allow_unsigned_ = false;
   runner::TrustFiles trust_;
@@ -220,7 +223,7 @@ class SignedRunTest : public HostProcessorTest {
       v1::RunRequest request;
       request.set_attempt_id("a1");
       *request.mutable_entry() = claimed_.lease.entry();
-      seen = hooks.run(request, absl::Minutes(1), nullptr);
+      seen = hooks.run(request, absl::Minutes(1), nullptr).observation();
     };
     Process();
     return seen;
@@ -294,6 +297,7 @@ TEST_F(HostProcessorTest, WithTheSocketRunsAreAskedFor) {
         runner::ReceiveDescriptors(connection.get(), 1, patience);
     EXPECT_THAT(files, IsOk());
     if (files.ok()) sent = PreadUpTo((*files)[0].get(), 0, 100).value_or("?");
+    reply.mutable_response()->mutable_observation()->set_attempt_id("a1");
     reply.mutable_response()->mutable_observation()->set_exit_code(3);
     EXPECT_THAT(runner::WriteMessage(connection.get(), patience, reply),
                 IsOk());
@@ -304,7 +308,10 @@ TEST_F(HostProcessorTest, WithTheSocketRunsAreAskedFor) {
     request.set_attempt_id("a1");
     request.set_path(v1::PATH_NATIVE);
     request.add_gpu_uuids("GPU-1");
-    EXPECT_EQ(hooks.run(request, absl::Minutes(1), nullptr).exit_code(), 3);
+    EXPECT_EQ(hooks.run(request, absl::Minutes(1), nullptr)
+                  .observation()
+                  .exit_code(),
+              3);
   };
   Process();
   unit.join();
@@ -480,6 +487,89 @@ TEST_F(HostProcessorTest, TheHostsPolicyMayAllowABusyGpu) {
   policy_ = GpuPolicy::kAlways;
   EXPECT_TRUE(Process().result);
   EXPECT_EQ(control_.waits, 0);
+}
+
+// The host's own commands, and what each of their answers leads to.
+class ReservedTest : public HostProcessorTest {
+ protected:
+  ReservedTest() {
+    policy_ = GpuPolicy::kReserved;
+    EXPECT_THAT(MakeDirectories(JoinPath(temp_.path(), "owed")), IsOk());
+    commands_.release = {Script("release", "echo released >> log")};
+  }
+  std::string Script(const std::string& name, const std::string& text) {
+    const std::string path = JoinPath(temp_.path(), name);
+    Spit(path, absl::StrCat("#!/bin/sh\ncd ", temp_.path(), "\n", text, "\n"),
+         0755);
+    return path;
+  }
+  void Reserve(const std::string& text) {
+    commands_.reserve = {Script("reserve", text)};
+    reservations_ = std::make_unique<GpuReservations>(
+        commands_, JoinPath(temp_.path(), "owed"));
+  }
+  std::string Log() const {
+    return ReadFile(JoinPath(temp_.path(), "log"), 1000).value_or("");
+  }
+  ReservationCommands commands_;
+};
+
+TEST_F(ReservedTest, RunsBetweenReserveAndRelease) {
+  // Reserved is reserved: who else computes there is not asked.
+  facts_now_ = Facts(/*processes=*/1);
+  Reserve("echo $TWINPATH_CELL $TWINPATH_GPU_UUIDS >> log");
+  in_run_ = [this](const std::string&, const runner::AttemptHooks&) {
+    EXPECT_EQ(Log(), "cell-1 GPU-1\n");
+  };
+  CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.result);
+  EXPECT_TRUE(outcome.result->complete());
+  EXPECT_EQ(runs_, 1);
+  // The worker lets go once the result is safe.
+  EXPECT_EQ(Log(), "cell-1 GPU-1\n");
+  outcome.hold.reset();
+  EXPECT_EQ(Log(), "cell-1 GPU-1\nreleased\n");
+}
+
+TEST_F(ReservedTest, NotGrantedIsWaitedFor) {
+  Reserve("echo asked >> log; test $(wc -l < log) -ge 3 || exit 75");
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.result);
+  EXPECT_TRUE(outcome.result->complete());
+  EXPECT_EQ(control_.waits, 2);
+  EXPECT_THAT(control_.progress, Contains(HasSubstr("does not grant it now")));
+}
+
+TEST_F(ReservedTest, NeverGrantedGivesTheLeaseBackAsBusy) {
+  Reserve("exit 75");
+  control_.on_wait = [this] { control_.may_start = control_.waits < 3; };
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.refusal);
+  EXPECT_EQ(outcome.refusal->code(), "TP111");
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(ReservedTest, CommandThatFailsIsNamed) {
+  Reserve("echo no such partition >&2; exit 2");
+  control_.on_wait = [this] { control_.may_start = false; };
+  const CellOutcome outcome = Process();
+  ASSERT_TRUE(outcome.refusal);
+  EXPECT_EQ(outcome.refusal->code(), "TP137");
+  EXPECT_THAT(outcome.refusal->detail(), HasSubstr("no such partition"));
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(ReservedTest, GrantedTooLateIsReleased) {
+  Reserve("exit 0");
+  // The lease runs out while the host is asked.
+  control_.may_start = true;
+  facts_now_.mutable_gpu_probe()->set_state(v1::PROBE_STATE_HUNG);
+  {
+    const CellOutcome outcome = Process();
+    ASSERT_TRUE(outcome.result);
+    EXPECT_FALSE(outcome.result->complete());
+  }
+  EXPECT_EQ(Log(), "released\n");
 }
 
 TEST_F(HostProcessorTest, NothingStartsOnADriverThatHangs) {

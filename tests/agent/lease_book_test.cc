@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -256,6 +257,33 @@ TEST_F(LeaseBookTest, AStoppingAgentGivesBackWhatHasNotStarted) {
   EXPECT_FALSE(book_.Start("a"));
   EXPECT_THAT(Refused(), ElementsAre("lease-b TP306"));
   EXPECT_TRUE(book_.Offer(Lease("c")));
+}
+
+TEST_F(LeaseBookTest, APausedHostGivesBackWhatHasNotStartedAndFinishesTheRest) {
+  EXPECT_FALSE(book_.Offer(Lease("a", "GPU-1")));
+  EXPECT_FALSE(book_.Offer(Lease("b", "GPU-2")));
+  EXPECT_FALSE(book_.Offer(Lease("c", "GPU-1")));
+  EXPECT_EQ(Claim(), "a");
+  EXPECT_EQ(Claim(), "b");
+  EXPECT_TRUE(book_.Start("a"));
+  v1::Reason reason;
+  reason.set_code("TP138");
+  reason.set_detail("paused");
+  book_.Withhold(reason);
+  EXPECT_THAT(Refused(), ElementsAre("lease-c TP138"));
+  EXPECT_FALSE(book_.MayStart("b"));
+  EXPECT_FALSE(book_.Start("b"));
+  EXPECT_EQ(book_.WhyNot("b").code(), "TP138");
+  const auto refusal = book_.Offer(Lease("d"));
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason().code(), "TP138");
+  book_.GiveUp("b", book_.WhyNot("b"));
+  // The one that runs is still there.
+  EXPECT_THAT(book_.HeldCells(), ElementsAre("a"));
+  book_.Withhold(std::nullopt);
+  EXPECT_FALSE(book_.Offer(Lease("d", "GPU-2")));
+  EXPECT_EQ(Claim(), "d");
+  EXPECT_TRUE(book_.Start("d"));
 }
 
 TEST_F(LeaseBookTest, LeasesWithoutIdsAreRefused) {
