@@ -16,12 +16,13 @@
 namespace twinpath::verdict {
 
 // Judges one cell by its own result and predictions.
-//   FAIL          a required path was seen to fail; or the host is simulated,
+//   FAIL          a required path was seen to fail; a kernel that must launch
+//                 was not launched (TP332); or the host is simulated,
 //                 answered, and the model predicts a failure of a required path
 //                 (TP421): useful, and never a false green.
 //   INCONCLUSIVE  no complete result; a required path not proven; a prediction
-//                 contradicted by what was observed (TP401); required launches
-//                 not traced; simulated (TP414).
+//                 contradicted by what was observed (TP401); a trace that the
+//                 entry needs is missing (TP330); simulated (TP414).
 //   PASS          every required path proven (TP420). With no required path at
 //                 least one optional path must be proven.
 // A failed optional path and every other warning is listed; with policy.strict

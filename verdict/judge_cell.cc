@@ -13,6 +13,7 @@
 #include "verdict/image_loads.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
+#include "verdict/trace.h"
 
 namespace twinpath::verdict {
 namespace {
@@ -123,11 +124,12 @@ void CheckResult(const v1::Cell& cell, const v1::Entry& entry,
       }
     }
   }
-  if (entry.must_launch_size() > 0) {
-    builder.Inconclusive(compat::MakeReason(
-        "TP418",
-        "the release names kernels that must launch, and no trace of launches "
-        "was delivered"));
+  for (TraceClaim& claim : JudgeNeededTrace(entry, cell.result())) {
+    if (claim.failure) {
+      builder.Fail(std::move(claim.reason));
+    } else {
+      builder.Inconclusive(std::move(claim.reason));
+    }
   }
 }
 

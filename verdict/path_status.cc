@@ -16,6 +16,7 @@
 #include "verdict/cuda_error.h"
 #include "verdict/device_watch.h"
 #include "verdict/output.h"
+#include "verdict/trace.h"
 
 namespace twinpath::verdict {
 namespace {
@@ -468,6 +469,13 @@ int Rank(PathStatus status) {
   return 2;
 }
 
+bool HasUntracedProof(const v1::CellResult& result) {
+  for (const v1::Observation& observation : result.observations()) {
+    if (observation.jit_proof() && !observation.traced()) return true;
+  }
+  return false;
+}
+
 // Evaluates all runs of a path that are proof runs or not; interrupted ones
 // count only where there is no other. Nothing: no run at all.
 std::optional<PathEvaluation> EvaluateRuns(
@@ -479,6 +487,9 @@ std::optional<PathEvaluation> EvaluateRuns(
     if (observation.path() != path || observation.jit_proof() != proof) {
       continue;
     }
+    // A traced repeat decides nothing but what ApplyTrace says; the proof may
+    // be traced, and is repeated without where tracing changed it.
+    if (observation.traced() && (!proof || HasUntracedProof(result))) continue;
     const Run run{entry, observation, prediction,
                   absl::StrCat(PathName(path), proof ? " proof" : "")};
     PathEvaluation evaluation = EvaluateRun(run, result.simulated());
@@ -502,11 +513,10 @@ bool HasCompiled(const v1::CellResult& result) {
   return false;
 }
 
-}  // namespace
-
-PathEvaluation EvaluatePath(const v1::Entry& entry, v1::Path path,
-                            const v1::CellResult& result,
-                            const v1::PathPrediction* prediction) {
+// What the path's own runs show.
+PathEvaluation EvaluateOwnRuns(const v1::Entry& entry, v1::Path path,
+                               const v1::CellResult& result,
+                               const v1::PathPrediction* prediction) {
   if (path != v1::PATH_NATIVE && path != v1::PATH_PTX_JIT &&
       path != v1::PATH_PLAIN) {
     return {};
@@ -544,6 +554,16 @@ PathEvaluation EvaluatePath(const v1::Entry& entry, v1::Path path,
                            "ptx-jit: exited well, and nothing was compiled"));
   }
   return *std::move(run);
+}
+
+}  // namespace
+
+PathEvaluation EvaluatePath(const v1::Entry& entry, v1::Path path,
+                            const v1::CellResult& result,
+                            const v1::PathPrediction* prediction) {
+  PathEvaluation evaluation = EvaluateOwnRuns(entry, path, result, prediction);
+  ApplyTrace(entry, path, result, prediction, evaluation);
+  return evaluation;
 }
 
 absl::string_view PathName(v1::Path path) {

@@ -48,6 +48,9 @@ struct PathEvaluation {
 // alone proves nothing, since cubins given to the driver directly ignore the
 // switch.
 //
+// Traced repeats can take a proof away and name whose kernel failed
+// (verdict/trace.h).
+//
 // Several runs of one path must all hold; the worst decides. Interrupted ones
 // count for nothing. `prediction`, if given, is what the model said for this
 // path; it decides only whether a time limit can have cut a compilation short
