@@ -69,6 +69,7 @@ void Builder::Build() {
   Inspect();
   Predict();
   Check();
+  Reference();
   Record();
   Doctor();
   Explain();

@@ -27,6 +27,8 @@ struct Options {
   InspectOptionsCli inspect;
   PredictOptionsCli predict;
   CheckOptions check;
+  ReferenceRecordOptions reference;
+  std::string reference_file;
   bool check_toolchain = false;
   ToolchainOptionsCli toolchain;
   RecordOptionsCli record;
@@ -62,6 +64,8 @@ class Builder {
   void Inspect();
   void Predict();
   void Check();
+  void CheckResults(CLI::App* sub);
+  void Reference();
   void Record();
   void Doctor();
   void Explain();

@@ -69,6 +69,7 @@ void Builder::Check() {
       "  twinpath check build/app -- --size 64\n"
       "  twinpath check --expect-contains PASS build/app\n"
       "  twinpath check --ptx-jit=optional build/app libkernels.so\n"
+      "  twinpath check --images build/lib\n"
       "  twinpath check --toolchain\n"
       "  twinpath check --toolchain --toolkit /opt/cuda-13.1 --target sm_121\n"
       "\n"
@@ -77,6 +78,9 @@ void Builder::Check() {
       "without a usable GPU, too).");
   sub->add_option("FILE", o_.check.files,
                   "The program, then files it needs beside it");
+  sub->add_flag("--images", o_.check.images,
+                "Runs nothing: gives every image of the files, or folders, to "
+                "the driver, and compares with what is predicted for each");
   sub->add_flag("--toolchain", o_.check_toolchain,
                 "No FILE: whether the CUDA toolkits of this host build what "
                 "its GPUs run");
@@ -104,6 +108,7 @@ void Builder::Check() {
                   "Text that standard output contains");
   sub->add_option("--expect-pattern", o_.check.expect_pattern,
                   "Regular expression (RE2) that matches in it");
+  CheckResults(sub);
   sub->add_option("--env", o_.check.environment, "NAME=value for the program")
       ->expected(1)
       ->allow_extra_args(false)
@@ -141,6 +146,24 @@ void Builder::Check() {
       }
     }
     if (o_.check.files.empty()) throw CLI::RequiredError("FILE");
+    if (o_.check.images) {
+      if (!o_.check.arguments.empty()) {
+        throw CLI::ValidationError("--images",
+                                   "runs no program, so it takes "
+                                   "no arguments for one");
+      }
+      for (const char* name :
+           {"--expect-exit", "--expect-output", "--expect-contains",
+            "--expect-pattern", "--native", "--ptx-jit", "--plain",
+            "--jit-timeout", "--toolchain"}) {
+        if (sub->count(name) > 0) {
+          throw CLI::ValidationError(
+              name,
+              "does not go with --images: images have no output and no "
+              "path");
+        }
+      }
+    }
     o_.check.has_expect_output = sub->count("--expect-output") > 0;
     o_.check.has_expect_contains = sub->count("--expect-contains") > 0;
     o_.check.has_expect_pattern = sub->count("--expect-pattern") > 0;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/check_results.h"
 #include "cli/console.h"
 
 namespace twinpath::cli {
@@ -60,6 +61,8 @@ int RunPredict(const PredictOptionsCli& options, Console& console);
 
 // check FILE... -- ARGS
 struct CheckOptions {
+  // No command: every image of the files is given to the driver.
+  bool images = false;
   // The program first.
   std::vector<std::string> files;
   std::vector<std::string> arguments;
@@ -78,6 +81,7 @@ struct CheckOptions {
   std::string plain = "required";
   bool strict = false;
   bool all_gpus = false;
+  CheckResultOptions results;
 };
 int RunCheck(const CheckOptions& options, Console& console);
 
@@ -93,6 +97,20 @@ struct ToolchainOptionsCli {
   bool strict = false;
 };
 int RunCheckToolchain(const ToolchainOptionsCli& options, Console& console);
+
+// reference record --from SWEEP -o FILE
+struct ReferenceRecordOptions {
+  std::string coordinator;
+  // A sweep's id, or a file.
+  std::string from;
+  std::string out;
+  std::string entry;
+  std::string host;
+  // "native", "plain", "ptx-jit"; empty: whichever ran well.
+  std::string path;
+};
+int RunReferenceRecord(const ReferenceRecordOptions& options, Console& console);
+int RunReferenceShow(const std::string& file, Console& console);
 
 // record -o FILE -- CMD
 struct RecordOptionsCli {

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "twinpath/v1/release.pb.h"
@@ -29,16 +30,18 @@ struct ReferenceChoice {
   v1::Path path = v1::PATH_UNSPECIFIED;
 };
 
-// Makes a reference of the one result that `choice` leaves.
-// FAILED_PRECONDITION if none is left that ran and ended as its entry expects,
-// was not simulated and holds every file its entry names; if results of several
-// hosts are left that differ, saying which; NOT_FOUND for an entry or host the
-// sweep does not have.
+// Makes a reference of the result that `choice` leaves: of several the first,
+// if all are equal as their entry compares them. FAILED_PRECONDITION if none is
+// left that ran, was not simulated, ended as its entry expects and holds every
+// file its entry names; if those left differ, saying which; NOT_FOUND for an
+// entry or host the sweep does not have. Bytes are kept where they are complete
+// and, all together, short enough to travel in an entry.
 absl::StatusOr<v1::Reference> MakeReference(const v1::Sweep& sweep,
                                             const ReferenceChoice& choice);
 
-// The text of a reference file, as LoadReference reads it.
-absl::StatusOr<std::string> ReferenceText(const v1::Reference& reference);
+// Writes a reference file, as LoadReference reads it.
+absl::Status WriteReference(const std::string& path,
+                            const v1::Reference& reference);
 
 // For people: where it was recorded and what it holds.
 std::string RenderReference(const v1::Reference& reference);

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "base/reason.h"
 #include "base/text.h"
+#include "cli/difference_view.h"
 #include "cli/matrix.h"
 #include "cli/reason_view.h"
 #include "cli/table.h"
@@ -310,7 +311,7 @@ std::string RenderSweep(const v1::Sweep& sweep, const ViewOptions& options) {
   absl::StrAppend(&out, RenderMatrix(sweep, options));
   for (const std::string& part :
        {RenderReasons(sweep, options), RenderFindings(sweep, options),
-        RenderVerdict(sweep, options)}) {
+        RenderDifferences(sweep, options), RenderVerdict(sweep, options)}) {
     if (!part.empty()) absl::StrAppend(&out, "\n", part);
   }
   return out;
