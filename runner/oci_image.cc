@@ -174,6 +174,8 @@ bool MayBeSavedImage(const std::string& path, absl::string_view name) {
   const auto head = PreadUpTo(file->get(), 0, 512);
   if (!head.ok() || head->size() < 512) return false;
   if (head->substr(257, 5) == "ustar") {
+    // A header that says more of the one behind it (pax).
+    if ((*head)[156] == 'x' || (*head)[156] == 'g') return true;
     return inspect::MayBeOciPath(absl::string_view(*head).substr(
         0, std::min<size_t>(100, head->find('\0'))));
   }
@@ -285,25 +287,27 @@ absl::StatusOr<std::optional<std::string>> TakeFromLayout(
     seen.Add(name, image.digest);
     if (image.digest != wanted && image.id != wanted) continue;
     // Podman takes a layout of one image only; this one shows that image of it.
-    TWINPATH_ASSIGN_OR_RETURN(const TempDirectory view,
-                              TempDirectory::Make(podman.folder()));
+    // By a relative path, since podman makes a name of the path and takes no
+    // capital letters in it.
+    const std::string view = JoinPath(podman.folder(), "view");
+    RemoveTree(view).IgnoreError();
+    TWINPATH_RETURN_IF_ERROR(MakeDirectories(view, 0700));
     TWINPATH_RETURN_IF_ERROR(
-        WriteFileAtomic(JoinPath(view.path(), "oci-layout"),
+        WriteFileAtomic(JoinPath(view, "oci-layout"),
                         "{\"imageLayoutVersion\":\"1.0.0\"}", 0600));
     TWINPATH_RETURN_IF_ERROR(
-        WriteFileAtomic(JoinPath(view.path(), "index.json"),
+        WriteFileAtomic(JoinPath(view, "index.json"),
                         absl::StrCat("{\"schemaVersion\":2,\"manifests\":[",
                                      image.descriptor, "]}"),
                         0600));
     if (symlink(JoinPath(folder, "blobs").c_str(),
-                JoinPath(view.path(), "blobs").c_str()) != 0) {
+                JoinPath(view, "blobs").c_str()) != 0) {
       return ErrnoStatus(errno, "a view of the layout");
     }
-    TWINPATH_ASSIGN_OR_RETURN(
-        const std::string id,
-        podman.Run({"pull", "--quiet", absl::StrCat("oci:", view.path())},
-                   kImportLimit, cancelled));
-    return std::string(absl::StripAsciiWhitespace(id));
+    TWINPATH_RETURN_IF_ERROR(
+        podman.Run({"pull", "--quiet", "oci:view"}, kImportLimit, cancelled)
+            .status());
+    return image.id;
   }
   return std::nullopt;
 }
@@ -364,9 +368,11 @@ absl::StatusOr<Podman> Podman::Make(const std::string& folder) {
   }
   TWINPATH_RETURN_IF_ERROR(WriteFileAtomic(
       JoinPath(folder, "containers.conf"),
-      absl::StrCat("[engine]\nevents_logger = \"none\"\ncgroup_manager = "
-                   "\"cgroupfs\"\nruntime = \"",
-                   runtime, "\"\n[containers]\nlog_driver = \"k8s-file\"\n"),
+      absl::StrCat(
+          "[engine]\nevents_logger = \"none\"\ncgroup_manager = "
+          "\"cgroupfs\"\nruntime = \"",
+          runtime, "\"\nimage_copy_tmp_dir = \"", folder,
+          "/tmp\"\n[containers]\nlog_driver = \"k8s-file\"\nkeyring = false\n"),
       0600));
   podman.argv_ = {podman.podman_, "--log-level=error",
                   absl::StrCat("--tmpdir=", folder, "/tmp"),

@@ -129,6 +129,22 @@ void EndDescendants() {
   }
 }
 
+// Process 1 of the container among the processes below this one; 0: not there.
+pid_t ContainerInit() {
+  for (const pid_t pid : DescendantsOf(getpid())) {
+    const auto status = ReadFile(absl::StrCat("/proc/", pid, "/status"), 65536);
+    if (!status.ok()) continue;
+    const size_t at = status->find("\nNSpid:");
+    if (at == std::string::npos) continue;
+    const absl::string_view line = absl::string_view(*status).substr(
+        at + 1, status->find('\n', at + 1) - at - 1);
+    const std::vector<absl::string_view> fields =
+        absl::StrSplit(line, '\t', absl::SkipEmpty());
+    if (fields.size() >= 3 && fields.back() == "1") return pid;
+  }
+  return 0;
+}
+
 // Opens the run's folders to the users the container has; the folder above is
 // closed to all others.
 absl::Status OpenToContainer(const RunFolder& folder, const std::string& work) {
@@ -310,6 +326,11 @@ class ContainerRun {
     if (unit_ && !request_.artifact_directory().empty()) {
       limits.disk_folders.push_back(request_.artifact_directory());
     }
+    // Podman and conmon are not the run's.
+    limits.usage = [init = pid_t{0}]() mutable {
+      if (init == 0) init = ContainerInit();
+      return init == 0 ? TreeUsage() : UsageOfDescendants(init);
+    };
     RunWatch watch(limits);
     const absl::Duration time_limit =
         TimeLimit(request_.entry(), request_.path());

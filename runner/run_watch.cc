@@ -106,7 +106,8 @@ bool RunWatch::DiskExceeded() {
 
 bool RunWatch::Exceeded() {
   if (!problem_.empty()) return true;
-  TreeUsage usage = UsageOfDescendants(getpid());
+  TreeUsage usage =
+      limits_.usage ? limits_.usage() : UsageOfDescendants(getpid());
   if (limits_.control_group) {
     const TreeUsage group = UsageOfControlGroup();
     usage.resident_bytes = std::max(

@@ -6,6 +6,7 @@
 #define TWINPATH_RUNNER_RUN_WATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct WatchLimits {
   uint64_t memory_bytes = 0;
   // This process and the run are alone in a control group.
   bool control_group = false;
+  // What the run holds. Unset: what all processes below this one hold.
+  std::function<TreeUsage()> usage;
   // 0: none.
   uint64_t disk_bytes = 0;
   std::vector<std::string> disk_folders;
