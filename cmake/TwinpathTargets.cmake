@@ -45,7 +45,8 @@ function(twinpath_cc_binary)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS}
                         twinpath::base_options)
-  target_link_options(${ARG_NAME} PRIVATE -Wl,--gc-sections)
+  # Shared libraries that a program does not use are not loaded at its start.
+  target_link_options(${ARG_NAME} PRIVATE -Wl,--gc-sections -Wl,--as-needed)
   if(ARG_NOINSTALL)
     return()
   endif()
