@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -39,12 +40,14 @@ constexpr absl::Duration kExitPoll = absl::Milliseconds(20);
 // Collects one output stream.
 class Capture {
  public:
-  Capture(uint64_t head_bytes, uint64_t tail_bytes)
-      : head_bytes_(head_bytes), tail_bytes_(tail_bytes) {}
+  explicit Capture(const ProcessOptions& options)
+      : head_bytes_(options.head_bytes), tail_bytes_(options.tail_bytes) {
+    if (options.digests) hash_.emplace();
+  }
 
   void Add(absl::string_view data) {
     stream_.total_bytes += data.size();
-    hash_.Update(data);
+    if (hash_.has_value()) hash_->Update(data);
     const uint64_t head_room = head_bytes_ - stream_.head.size();
     const size_t to_head =
         static_cast<size_t>(std::min<uint64_t>(head_room, data.size()));
@@ -61,7 +64,7 @@ class Capture {
 
   StreamCapture Finish() {
     TrimTail();
-    stream_.digest = hash_.Finish();
+    if (hash_.has_value()) stream_.digest = hash_->Finish();
     return std::move(stream_);
   }
 
@@ -76,7 +79,7 @@ class Capture {
   const uint64_t head_bytes_;
   const uint64_t tail_bytes_;
   StreamCapture stream_;
-  Sha256Stream hash_;
+  std::optional<Sha256Stream> hash_;
 };
 
 // The reading end of one of the child's pipes.
@@ -86,7 +89,7 @@ class OutputPipe {
   OutputPipe(UniqueFd fd, const ProcessOptions& options,
              const std::function<void(absl::string_view)>* listener)
       : fd_(std::move(fd)),
-        capture_(options.head_bytes, options.tail_bytes),
+        capture_(options),
         listener_(listener) {}
 
   // -1 once the stream has ended; poll skips such an entry.

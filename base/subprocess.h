@@ -49,6 +49,8 @@ struct ProcessOptions {
   // between is counted and hashed but not kept.
   uint64_t head_bytes = 1 << 20;
   uint64_t tail_bytes = 0;
+  // Whether the output streams are hashed.
+  bool digests = true;
   // Called in the caller's thread with each piece of the child's standard
   // output as it arrives, all of them before RunProcess returns.
   std::function<void(absl::string_view)> on_output;
@@ -68,6 +70,7 @@ struct StreamCapture {
   std::string head;
   std::string tail;
   uint64_t total_bytes = 0;
+  // All zeros where ProcessOptions.digests is not set.
   Sha256 digest;
   // head (+ tail) is everything.
   bool complete() const { return total_bytes == head.size() + tail.size(); }

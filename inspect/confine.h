@@ -49,6 +49,8 @@ struct ConfineOptions {
   // Largest size of a file that is written: the scratch file. 0 where there is
   // none; pipes are not files in this sense.
   uint64_t file_bytes = 0;
+  // SHA-256 will be asked for; what it needs is made ready.
+  bool digests = true;
 };
 
 // What holds now.
