@@ -242,6 +242,13 @@ class PrefixReader {
       if (absl::StartsWith(name, kInfos)) ++infos_named_;
     }
     if (constants.size() != kernels_.size()) return PrefixState::kUnknown;
+    // Nearly always they come in the same order.
+    if (std::equal(constants.begin(), constants.end(), kernels_.begin(),
+                   [](absl::string_view constant, const Symbol& kernel) {
+                     return constant == kernel.name;
+                   })) {
+      return PrefixState::kRead;
+    }
     std::vector<absl::string_view> sorted;
     sorted.reserve(kernels_.size());
     for (const Symbol& kernel : kernels_) sorted.push_back(kernel.name);
