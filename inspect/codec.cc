@@ -2,6 +2,7 @@
 
 #include <lz4.h>
 #include <lz4frame.h>
+#include <sys/mman.h>
 #include <zlib.h>
 // For ZSTD_d_stableOutBuffer, a mere number; no function of that part is used.
 #define ZSTD_STATIC_LINKING_ONLY
@@ -11,6 +12,7 @@
 #include <array>
 #include <climits>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -344,10 +346,24 @@ size_t ZstdFirstBlockEnd(absl::string_view frame) {
 }
 
 char* Buffer::Prepare(size_t size) {
+  // What the processors we run on have beside pages of 4 KiB.
+  constexpr size_t kLargePage = 2 << 20;
   if (size > capacity_) {
     data_.reset();
-    data_ = std::make_unique_for_overwrite<char[]>(size);
-    capacity_ = size;
+    capacity_ = 0;
+    if (size < kLargePage) {
+      data_.reset(static_cast<char*>(std::malloc(size)));
+      capacity_ = size;
+    } else {
+      capacity_ = (size + kLargePage - 1) / kLargePage * kLargePage;
+      data_.reset(
+          static_cast<char*>(std::aligned_alloc(kLargePage, capacity_)));
+      // A wish: each first touch of a page costs as much as decoding it.
+      if (data_ != nullptr) {
+        (void)::madvise(data_.get(), capacity_, MADV_HUGEPAGE);
+      }
+    }
+    if (data_ == nullptr) throw std::bad_alloc();
   }
   size_ = size;
   return data_.get();

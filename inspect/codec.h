@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -20,7 +21,8 @@
 namespace twinpath::inspect {
 
 // Bytes that are not set to zero when they are made. Grows, never shrinks but
-// by Free. Not thread-safe.
+// by Free; large ones in large pages, where the system has them. Not
+// thread-safe.
 class Buffer {
  public:
   // Makes room for `size` bytes; what was in it is lost. Returns where they
@@ -33,7 +35,10 @@ class Buffer {
   absl::string_view view() const { return {data_.get(), size_}; }
 
  private:
-  std::unique_ptr<char[]> data_;
+  struct Release {
+    void operator()(char* bytes) const { std::free(bytes); }
+  };
+  std::unique_ptr<char[], Release> data_;
   size_t size_ = 0;
   size_t capacity_ = 0;
 };
