@@ -122,7 +122,9 @@ absl::Status CarrierWalk::One(const ByteSource& source, std::string name,
   InspectOptions options = options_;
   // Most members turn out to have nothing to say.
   if (outer != nullptr) options.digest = false;
-  TWINPATH_RETURN_IF_ERROR(InspectSource(source, options, budget_, report));
+  static const auto& none = *new FatbinSink;
+  TWINPATH_RETURN_IF_ERROR(InspectSource(source, options, budget_, report,
+                                         outer == nullptr ? early_ : none));
   if (outer != nullptr) {
     if (!WorthReporting(report)) {
       outer->facts().set_passed_over(outer->facts().passed_over() + 1);
@@ -429,9 +431,9 @@ absl::Status CarrierWalk::Close(const ByteSource& source, Level& level,
 
 absl::Status InspectFile(const ByteSource& source, absl::string_view name,
                          const InspectOptions& options, Scratch& scratch,
-                         const OnReport& on_report,
-                         const CarrierLimits& limits) {
-  return CarrierWalk(source.size(), options, scratch, on_report, limits)
+                         const OnReport& on_report, const CarrierLimits& limits,
+                         const FatbinSink& early) {
+  return CarrierWalk(source.size(), options, scratch, on_report, limits, early)
       .Run(source, name);
 }
 
@@ -443,7 +445,7 @@ absl::Status InspectOciLayout(const OciFiles& files,
                               const CarrierLimits& limits) {
   uint64_t stored = 0;
   for (const auto& [path, source] : files) stored += source->size();
-  return CarrierWalk(stored, options, scratch, on_report, limits)
+  return CarrierWalk(stored, options, scratch, on_report, limits, nullptr)
       .RunLayout(files, unopened, name);
 }
 

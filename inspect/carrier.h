@@ -45,11 +45,13 @@ using OnReport = std::function<absl::Status(v1::FileReport report)>;
 // Inspects a file and, where it is a carrier and options.members is set, its
 // members. `on_report` gets a carrier's report behind those of its members, so
 // the last one is the file's. Ends with the first error of `on_report`, and
-// with errors of reading `source`; never fails for odd content.
+// with errors of reading `source`; never fails for odd content. Of a file
+// that is no carrier fatbins go to `early` as InspectSource says.
 absl::Status InspectFile(const ByteSource& source, absl::string_view name,
                          const InspectOptions& options, Scratch& scratch,
                          const OnReport& on_report,
-                         const CarrierLimits& limits = {});
+                         const CarrierLimits& limits = {},
+                         const FatbinSink& early = nullptr);
 
 // Inspects an OCI image layout whose files lie in a folder, as one carrier.
 // `unopened`: those that are not in `files`.

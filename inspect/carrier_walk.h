@@ -37,12 +37,13 @@ class CarrierWalk {
   // The references must outlive the walk.
   CarrierWalk(uint64_t stored_bytes, const InspectOptions& options,
               Scratch& scratch, const OnReport& on_report,
-              const CarrierLimits& limits)
+              const CarrierLimits& limits, FatbinSink early)
       : stored_bytes_(stored_bytes),
         options_(options),
         scratch_(scratch),
         on_report_(on_report),
         limits_(limits),
+        early_(std::move(early)),
         budget_(kMaxReportBytes) {}
 
   absl::Status Run(const ByteSource& source, absl::string_view name) {
@@ -169,6 +170,7 @@ class CarrierWalk {
   Scratch& scratch_;
   const OnReport& on_report_;
   const CarrierLimits& limits_;
+  const FatbinSink early_;
   ReportBudget budget_;
   uint64_t members_ = 0;
   uint64_t total_ = 0;

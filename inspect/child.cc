@@ -2,6 +2,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/repeated_ptr_field.h>
 #include <google/protobuf/util/delimited_message_util.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -107,6 +108,7 @@ absl::StatusOr<ProcessOptions> Inspector() {
   process.directory = "/";
   process.timeout = kChildTimeout;
   process.head_bytes = kMaxSaidBytes;
+  process.digests = false;
   return process;
 }
 
@@ -246,13 +248,17 @@ class AnswerReader {
     if (result.has_confinement() && events_.confined) {
       events_.confined(result.confinement());
     }
-    if (!result.has_report() && !result.has_progress()) return;
+    if (!result.has_report() && !result.has_progress() &&
+        result.fatbins().empty()) {
+      return;
+    }
     if (finished_ == batch_.size() || result.file() != finished_) {
       return Unreadable(": it is of another file");
     }
     const size_t target = batch_[finished_].target;
+    Append(*result.mutable_fatbins(), fatbins_);
     if (!result.has_report()) {
-      if (events_.progress) {
+      if (result.has_progress() && events_.progress) {
         events_.progress(target, result.progress().bytes_done(),
                          result.progress().total_bytes());
       }
@@ -261,6 +267,11 @@ class AnswerReader {
     const bool last = result.report().member_of().empty();
     if (last && result.report().name() != targets_[target].name) {
       return Unreadable(": it has another name");
+    }
+    if (last && !fatbins_.empty()) {
+      Append(*result.mutable_report()->mutable_fatbins(), fatbins_);
+      result.mutable_report()->mutable_fatbins()->Swap(&fatbins_);
+      fatbins_.Clear();
     }
     reports_.Add(std::move(*result.mutable_report()));
     if (!last) return;
@@ -278,10 +289,21 @@ class AnswerReader {
   const absl::Span<const InspectTarget> targets_;
   const OnFile& on_file_;
   const ChildEvents& events_;
+  // Moves all of `from` to the end of `to`.
+  using Fatbins = google::protobuf::RepeatedPtrField<v1::Fatbin>;
+  static void Append(Fatbins& from, Fatbins& to) {
+    if (from.empty()) return;
+    if (to.empty()) return to.Swap(&from);
+    std::vector<v1::Fatbin*> moved(static_cast<size_t>(from.size()));
+    from.ExtractSubrange(0, from.size(), moved.data());
+    for (v1::Fatbin* const fatbin : moved) to.AddAllocated(fatbin);
+  }
+
   // Bytes that are no whole message yet.
   std::string pending_;
-  // Of the file that is being reported.
+  // Of the file that is being reported: bytes, and fatbins ahead of its report.
   uint64_t file_bytes_ = 0;
+  Fatbins fatbins_;
   CarriersFirst reports_;
   size_t finished_ = 0;
   std::string broken_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,8 +31,9 @@ constexpr size_t kDigestWindow = 1 << 20;
 // the last.
 constexpr uint64_t kFirstPrefix = 4 << 10;
 constexpr uint64_t kLastPrefix = 4 << 20;
-// Stored bytes of it that are read at once: enough for most.
-constexpr size_t kFirstStored = 64 << 10;
+// Stored bytes of it that are read first: enough for most; then three times as
+// many more.
+constexpr size_t kFirstStored = 16 << 10;
 
 v1::ImageKind KindOfEntry(uint16_t kind, bool relocatable_section) {
   switch (kind) {
@@ -103,6 +105,22 @@ void ApplyTarget(uint32_t number, char suffix, v1::Image& image) {
   }
 }
 
+// The payloads in order, but texts that take long first: a thread that met one
+// at the end would be the only one left.
+std::vector<size_t> LongestFirst(const std::vector<Payload>& payloads) {
+  constexpr uint64_t kLong = uint64_t{2} << 20;
+  std::vector<size_t> order(payloads.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto rest =
+      std::stable_partition(order.begin(), order.end(), [&payloads](size_t i) {
+        return IsPtx(*payloads[i].image) && payloads[i].expanded >= kLong;
+      });
+  std::sort(order.begin(), rest, [&payloads](size_t a, size_t b) {
+    return payloads[a].expanded > payloads[b].expanded;
+  });
+  return order;
+}
+
 constexpr char kNoRoomForKernels[] =
     "kernels left out: the report has reached its cap";
 
@@ -168,12 +186,17 @@ PayloadReader::PayloadReader(const ByteSource& source,
       max_image_bytes_(options.max_image_bytes != 0 ? options.max_image_bytes
                                                     : kDefaultMaxImageBytes) {}
 
-void PayloadReader::ReadAll(const std::vector<Payload>& payloads) {
+void PayloadReader::ReadAll(
+    const std::vector<Payload>& payloads,
+    const std::function<void(const Payload&)>& on_read) {
+  const std::vector<size_t> order = LongestFirst(payloads);
   std::atomic<size_t> next{0};
   const auto work = [&] {
     Bench bench;
-    for (size_t i = next++; i < payloads.size(); i = next++) {
-      Read(payloads[i], bench);
+    for (size_t i = next++; i < order.size(); i = next++) {
+      const Payload& payload = payloads[order[i]];
+      Read(payload, bench);
+      on_read(payload);
     }
   };
   // A second thread pays only where there is more than a few payloads' work.
@@ -286,21 +309,30 @@ bool PayloadReader::ReadPrefix(const Payload& payload, Bench& bench) {
   size_t there = std::min(all, kFirstStored);
   char* const stored = bench.stored.Prepare(all);
   bench.stored.Resize(there);
-  if (!source_.ReadAt(payload.offset, there, stored).ok() ||
-      !bench.decoder
-           .StartPrefix(payload.image->compression(), bench.stored.view(), most,
-                        bench.expanded)
+  if (!source_.ReadAt(payload.offset, there, stored).ok()) return false;
+  // Others that are the same have been read often.
+  const v1::Compression compression = payload.image->compression();
+  const bool whole = there == payload.stored && !payload.target_unknown;
+  if (whole) {
+    if (const Cubin* const known = bench.small.Find(
+            compression, payload.expanded, bench.stored.view())) {
+      ApplyCubin(*known, options_.kernels, budget_, *payload.image);
+      return true;
+    }
+  }
+  if (!bench.decoder
+           .StartPrefix(compression, bench.stored.view(), most, bench.expanded)
            .ok()) {
     return false;
   }
   for (uint64_t size = std::min(kFirstPrefix, most);;) {
     if (!bench.decoder.ExtendPrefix(size, bench.expanded).ok()) return false;
     if (bench.expanded.view().size() < size && there < all) {
-      if (!source_.ReadAt(payload.offset + there, all - there, stored + there)
-               .ok()) {
+      const size_t more = std::min(all - there, 3 * there);
+      if (!source_.ReadAt(payload.offset + there, more, stored + there).ok()) {
         return false;
       }
-      there = all;
+      there += more;
       bench.stored.Resize(there);
       bench.decoder.ContinuePrefix(bench.stored.view());
       continue;
@@ -314,6 +346,10 @@ bool PayloadReader::ReadPrefix(const Payload& payload, Bench& bench) {
                         cubin);
     if (state == PrefixState::kRead) {
       ApplyCubin(cubin, options_.kernels, budget_, *payload.image);
+      if (whole) {
+        bench.small.Put(compression, payload.expanded, bench.stored.view(),
+                        std::move(cubin));
+      }
       return true;
     }
     if (state == PrefixState::kUnknown || size == most) return false;

@@ -9,6 +9,7 @@
 #define TWINPATH_INSPECT_IMAGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/mutex.h"
@@ -17,6 +18,7 @@
 #include "inspect/cubin.h"
 #include "inspect/fatbin.h"
 #include "inspect/inspect.h"
+#include "inspect/prefix_cache.h"
 #include "inspect/report_budget.h"
 #include "twinpath/v1/report.pb.h"
 
@@ -40,6 +42,8 @@ void DescribeEntry(const FatbinEntry& entry, bool relocatable_section,
 // Where an image's payload lies.
 struct Payload {
   v1::Image* image = nullptr;
+  // Which of the report's fatbins it is in.
+  size_t fatbin = 0;
   uint64_t offset = 0;
   // Stored bytes without padding, and bytes after decoding.
   uint64_t stored = 0;
@@ -61,10 +65,11 @@ class PayloadReader {
   PayloadReader(const ByteSource& source, const InspectOptions& options,
                 ReportBudget& budget);
 
-  // Reads all payloads into their images, on up to kMaxThreads threads. Every
-  // image is written by one thread only. What goes wrong with an image stands
-  // in its `problem`.
-  void ReadAll(const std::vector<Payload>& payloads);
+  // Reads all payloads into their images, on up to kMaxThreads threads, about
+  // in order. Every image is written by one thread only, which says so with
+  // `on_read`. What goes wrong with an image stands in its `problem`.
+  void ReadAll(const std::vector<Payload>& payloads,
+               const std::function<void(const Payload&)>& on_read);
 
  private:
   // One thread's decoder and buffers.
@@ -72,6 +77,7 @@ class PayloadReader {
     Decoder decoder;
     Buffer stored;
     Buffer expanded;
+    PrefixCache small;
   };
 
   void Read(const Payload& payload, Bench& bench);

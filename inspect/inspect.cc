@@ -27,6 +27,7 @@
 #include "inspect/dynamic.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
+#include "inspect/fatbin_queue.h"
 #include "inspect/file_kind.h"
 #include "inspect/host_names.h"
 #include "inspect/image.h"
@@ -90,8 +91,13 @@ ParsedTarget TargetOfArch(absl::string_view arch) {
 class Inspection {
  public:
   Inspection(const ByteSource& source, const InspectOptions& options,
-             ReportBudget& budget, v1::FileReport& report)
-      : source_(source), options_(options), report_(report), budget_(budget) {}
+             ReportBudget& budget, v1::FileReport& report,
+             const FatbinSink& early)
+      : source_(source),
+        options_(options),
+        report_(report),
+        budget_(budget),
+        early_(early) {}
 
   absl::Status Run() {
     report_.set_size_bytes(source_.size());
@@ -290,6 +296,7 @@ class Inspection {
       image.set_index(image_count_++);
       DescribeEntry(entry, fatbin.relocatable_section(), image);
       Payload payload = PayloadOf(entry, image);
+      payload.fatbin = fatbin.index();
       if (options_.kernels || options_.image_digests) {
         payloads_.push_back(payload);
       } else if (image.kind_number() == kEntryElf) {
@@ -365,6 +372,7 @@ class Inspection {
       return true;
     }
     payloads_.push_back({.image = &image,
+                         .fatbin = fatbin->index(),
                          .offset = bare.offset,
                          .stored = bare.stored,
                          .expanded = bare.expanded,
@@ -520,29 +528,40 @@ class Inspection {
 
   // Reads payloads, then settles what depends on them.
   absl::Status Finish() {
-    PayloadReader(source_, options_, budget_).ReadAll(payloads_);
+    const std::function<void(v1::Fatbin&)> settle = [this](v1::Fatbin& fatbin) {
+      Settle(fatbin);
+    };
+    FatbinQueue queue(*report_.mutable_fatbins(), settle, early_);
+    for (const Payload& payload : payloads_) queue.Expect(payload.fatbin);
+    PayloadReader(source_, options_, budget_)
+        .ReadAll(payloads_, [&queue](const Payload& payload) {
+          queue.Done(payload.fatbin);
+        });
+    queue.Finish();
     payloads_.clear();
     if (budget_.exhausted()) {
       Problem("TP232",
               "the report has reached its cap; kernels of some images "
               "are left out (see the images' problems)");
     }
-    for (v1::Fatbin& fatbin : *report_.mutable_fatbins()) {
-      for (v1::Image& image : *fatbin.mutable_images()) {
-        // A bare image that could not be read.
-        if (image.target().suffix() == v1::TARGET_SUFFIX_UNSPECIFIED) {
-          image.mutable_target()->set_suffix(v1::TARGET_SUFFIX_NONE);
-        }
-      }
-      MarkRelocatable(fatbin);
-      if (fatbin.registration() == v1::REGISTRATION_UNSPECIFIED) {
-        fatbin.set_registration(RegistrationOf(fatbin));
-      }
-    }
     if (report_.has_elf() && static_cudart_) {
       report_.mutable_elf()->set_static_cudart(true);
     }
     return absl::OkStatus();
+  }
+
+  // A fatbin whose images are read. The wrappers are known.
+  void Settle(v1::Fatbin& fatbin) const {
+    for (v1::Image& image : *fatbin.mutable_images()) {
+      // A bare image that could not be read.
+      if (image.target().suffix() == v1::TARGET_SUFFIX_UNSPECIFIED) {
+        image.mutable_target()->set_suffix(v1::TARGET_SUFFIX_NONE);
+      }
+    }
+    MarkRelocatable(fatbin);
+    if (fatbin.registration() == v1::REGISTRATION_UNSPECIFIED) {
+      fatbin.set_registration(RegistrationOf(fatbin));
+    }
   }
 
   // PTX beside machine code that still has to be linked is for linking too.
@@ -586,6 +605,7 @@ class Inspection {
   const InspectOptions& options_;
   v1::FileReport& report_;
   ReportBudget& budget_;
+  const FatbinSink& early_;
   std::vector<Payload> payloads_;
   absl::flat_hash_set<uint64_t> registered_;
   uint32_t image_count_ = 0;
@@ -601,8 +621,12 @@ class Inspection {
 
 absl::Status InspectSource(const ByteSource& source,
                            const InspectOptions& options, ReportBudget& budget,
-                           v1::FileReport& report) {
-  TWINPATH_RETURN_IF_ERROR(Inspection(source, options, budget, report).Run());
+                           v1::FileReport& report, const FatbinSink& early) {
+  // Names are added to kernels in the end.
+  static const auto& none = *new FatbinSink;
+  TWINPATH_RETURN_IF_ERROR(Inspection(source, options, budget, report,
+                                      options.demangle ? none : early)
+                               .Run());
   if (options.demangle) DemangleKernels(budget, report);
   if (options.digest) {
     TWINPATH_ASSIGN_OR_RETURN(const Sha256 digest, Sha256OfSource(source));

@@ -10,10 +10,12 @@
 #define TWINPATH_INSPECT_INSPECT_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "inspect/byte_source.h"
 #include "inspect/report_budget.h"
 #include "twinpath/v1/report.pb.h"
@@ -24,6 +26,10 @@ namespace twinpath::inspect {
 inline constexpr uint64_t kDefaultMaxImageBytes = uint64_t{1} << 30;
 // Most bytes a report may take; what lies behind is counted as a problem.
 inline constexpr uint64_t kMaxReportBytes = uint64_t{160} << 20;
+
+// Gets fatbins of a report that will not change any more, in order, on several
+// threads but one at a time. They stay in the report and may be read only.
+using FatbinSink = std::function<void(absl::Span<v1::Fatbin* const>)>;
 
 struct InspectOptions {
   // Decode payloads and list kernels. Without it images are listed with kind,
@@ -47,13 +53,22 @@ struct InspectOptions {
   bool members = true;
 };
 
+// The cap that `options` says.
+inline uint64_t MaxImageBytes(const InspectOptions& options) {
+  return options.max_image_bytes != 0 ? options.max_image_bytes
+                                      : kDefaultMaxImageBytes;
+}
+
 // Inspects the bytes of one file: everything of `report` but its name is set,
 // and what it takes is taken from `budget`. Several calls may share a budget;
-// `source` must be thread-safe, images are decoded in parallel. Returns errors
-// of reading only; never fails for odd content.
+// `source` must be thread-safe, images are decoded in parallel. Fatbins that
+// are complete go to `early`, if it is set, while others are read; with
+// options.demangle none do. Returns errors of reading only; never fails for odd
+// content.
 absl::Status InspectSource(const ByteSource& source,
                            const InspectOptions& options, ReportBudget& budget,
-                           v1::FileReport& report);
+                           v1::FileReport& report,
+                           const FatbinSink& early = nullptr);
 
 // Inspects the regular file behind `fd`. `name` goes into the report as it is.
 // The file position is neither used nor moved. Returns INVALID_ARGUMENT for a

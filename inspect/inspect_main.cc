@@ -8,14 +8,17 @@
 //
 // The process confines itself before it looks at a file; see confine.h.
 
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/util/delimited_message_util.h>
+#include <fcntl.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/repeated_ptr_field.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/exit_code.h"
 #include "base/file.h"
 #include "base/mutex.h"
@@ -43,6 +47,8 @@ namespace twinpath::inspect {
 namespace {
 
 constexpr int kFirstFile = 3;
+// What the system lets everybody ask for.
+constexpr int kPipeBytes = 1 << 20;
 
 int Complain(absl::string_view what) {
   std::fprintf(stderr, "twinpath-inspect: %s\n", Printable(what).c_str());
@@ -53,21 +59,29 @@ int Complain(absl::string_view what) {
 class Results {
  public:
   absl::Status Send(const v1::InspectResult& result) {
-    std::string bytes;
-    {
-      google::protobuf::io::StringOutputStream stream(&bytes);
-      if (!google::protobuf::util::SerializeDelimitedToZeroCopyStream(
-              result, &stream)) {
-        return absl::InternalError("a report cannot be written");
-      }
-    }
+    using google::protobuf::io::CodedOutputStream;
     MutexLock lock(mutex_);
-    if (status_.ok()) status_ = WriteAll(STDOUT_FILENO, bytes);
+    if (!status_.ok()) return status_;
+    const size_t size = result.ByteSizeLong();
+    if (size > kMaxMessageBytes) {
+      return absl::InternalError("a report cannot be written");
+    }
+    const auto length = static_cast<uint32_t>(size);
+    bytes_.resize(CodedOutputStream::VarintSize32(length) + size);
+    auto* to = reinterpret_cast<uint8_t*>(bytes_.data());
+    to = CodedOutputStream::WriteVarint32ToArray(length, to);
+    result.SerializeWithCachedSizesToArray(to);
+    status_ = WriteAll(STDOUT_FILENO, bytes_);
     return status_;
   }
 
  private:
+  // What protobuf writes at most.
+  static constexpr size_t kMaxMessageBytes = std::numeric_limits<int>::max();
+
   Mutex mutex_;
+  // The message that is being written.
+  std::string bytes_;
   // A part of a message may have been written: nothing can follow it.
   absl::Status status_;
 };
@@ -99,6 +113,9 @@ class Inspector {
                  .details = request.details(),
                  .demangle = request.demangle(),
                  .members = request.members()},
+        last_(request.oci_layout()
+                  ? 0
+                  : static_cast<uint32_t>(request.names_size() - 1)),
         scratch_(request.scratch() ? kFirstFile + request.names_size() : -1,
                  kScratchFileBytes) {}
 
@@ -112,20 +129,60 @@ class Inspector {
   }
 
  private:
+  // What was sent of a file.
+  struct Sent {
+    v1::InspectResult result;
+    google::protobuf::RepeatedPtrField<v1::Fatbin> fatbins;
+  };
+
+  // Sends fatbins ahead of their report.
+  absl::Status SendFatbins(uint32_t index,
+                           absl::Span<v1::Fatbin* const> fatbins) {
+    v1::InspectResult result;
+    result.set_file(index);
+    // Lent, not copied.
+    for (v1::Fatbin* const fatbin : fatbins) {
+      result.mutable_fatbins()->UnsafeArenaAddAllocated(fatbin);
+    }
+    const absl::Status sent = results_.Send(result);
+    while (!result.fatbins().empty()) {
+      (void)result.mutable_fatbins()->UnsafeArenaReleaseLast();
+    }
+    return sent;
+  }
+
   // Sends the reports that `inspect` makes of file number `index`. An error is
   // one of sending; a file that cannot be read is a report.
   absl::Status Answer(
       uint32_t index, const std::string& name,
-      const std::function<absl::Status(const OnReport&)>& inspect) {
-    v1::InspectResult result;
+      const std::function<absl::Status(const OnReport&, const FatbinSink&)>&
+          inspect) {
+    auto answer = std::make_unique<Sent>();
+    v1::InspectResult& result = answer->result;
     result.set_file(index);
     absl::Status sent;
+    bool early = false;
+    const FatbinSink on_fatbins = [&](absl::Span<v1::Fatbin* const> fatbins) {
+      early = true;
+      // An error is met again with the report.
+      (void)SendFatbins(index, fatbins);
+    };
     const OnReport on_report = [&](v1::FileReport report) {
       *result.mutable_report() = std::move(report);
+      if (early)
+        answer->fatbins.Swap(result.mutable_report()->mutable_fatbins());
       sent = results_.Send(result);
       return sent;
     };
-    const absl::Status inspected = inspect(on_report);
+    const absl::Status inspected = inspect(on_report, on_fatbins);
+    if (inspected.ok() && last_ == index) {
+      // The process ends, and what it holds with it: that is quicker than to
+      // give it back piece by piece.
+      static std::vector<std::unique_ptr<Sent>>& kept =
+          *new std::vector<std::unique_ptr<Sent>>;
+      kept.push_back(std::move(answer));
+      return sent;
+    }
     if (inspected.ok() || !sent.ok()) return sent;
     v1::FileReport unread;
     unread.set_name(name);
@@ -154,24 +211,29 @@ class Inspector {
   absl::Status File(int index) {
     const std::string& name = request_.names(index);
     const auto number = static_cast<uint32_t>(index);
-    return Answer(number, name, [&](const OnReport& on_report) -> absl::Status {
-      const absl::StatusOr<FileSource>& opened =
-          files_[static_cast<size_t>(index)];
-      TWINPATH_RETURN_IF_ERROR(opened.status());
-      const FileSource& file = *opened;
-      if (!request_.progress()) {
-        return InspectFile(file, name, options_, scratch_, on_report);
-      }
-      TWINPATH_ASSIGN_OR_RETURN(const std::string head,
-                                ReadUpTo(file, 0, kHeadBytes));
-      const ContentKind kind = KindOfContent(head);
-      const bool packed = options_.members && !kind.plain_members &&
-                          kind.reader == CarrierReader::kArchive;
-      const ProgressSource source(file, [&](uint64_t read) {
-        Tell(number, read, file.size(), packed);
-      });
-      return InspectFile(source, name, options_, scratch_, on_report);
-    });
+    return Answer(number, name,
+                  [&](const OnReport& on_report,
+                      const FatbinSink& early) -> absl::Status {
+                    const absl::StatusOr<FileSource>& opened =
+                        files_[static_cast<size_t>(index)];
+                    TWINPATH_RETURN_IF_ERROR(opened.status());
+                    const FileSource& file = *opened;
+                    if (!request_.progress()) {
+                      return InspectFile(file, name, options_, scratch_,
+                                         on_report, {}, early);
+                    }
+                    TWINPATH_ASSIGN_OR_RETURN(const std::string head,
+                                              ReadUpTo(file, 0, kHeadBytes));
+                    const ContentKind kind = KindOfContent(head);
+                    const bool packed = options_.members &&
+                                        !kind.plain_members &&
+                                        kind.reader == CarrierReader::kArchive;
+                    const ProgressSource source(file, [&](uint64_t read) {
+                      Tell(number, read, file.size(), packed);
+                    });
+                    return InspectFile(source, name, options_, scratch_,
+                                       on_report, {}, early);
+                  });
   }
 
   // The files of an image layout.
@@ -195,7 +257,8 @@ class Inspector {
   // All files are one image layout.
   absl::Status Layout() {
     return Answer(
-        0, request_.name(), [&](const OnReport& on_report) -> absl::Status {
+        0, request_.name(),
+        [&](const OnReport& on_report, const FatbinSink&) -> absl::Status {
           TWINPATH_ASSIGN_OR_RETURN(const OciFiles files, LayoutFiles());
           return InspectOciLayout(files, Unopened(), request_.name(), options_,
                                   scratch_, on_report);
@@ -218,6 +281,8 @@ class Inspector {
   const std::vector<absl::StatusOr<FileSource>>& files_;
   Results& results_;
   const InspectOptions options_;
+  // The last file that is answered for.
+  const uint32_t last_;
   Scratch scratch_;
 };
 
@@ -234,9 +299,15 @@ int Main() {
   for (int i = 0; i < request.names_size(); ++i) {
     files.push_back(FileSource::Open(kFirstFile + i));
   }
-  PrepareArchives();
+  if (request.members() || request.oci_layout() || request.oci_survey()) {
+    PrepareArchives();
+  }
+  // Reports are long; what it is refused goes more slowly.
+  (void)::fcntl(STDOUT_FILENO, F_SETPIPE_SZ, kPipeBytes);
   const absl::StatusOr<Confinement> confined =
-      ConfineSelf({.file_bytes = request.scratch() ? kScratchFileBytes : 0});
+      ConfineSelf({.file_bytes = request.scratch() ? kScratchFileBytes : 0,
+                   .digests = request.digest() || request.image_digests() ||
+                              request.members()});
   if (!confined.ok()) return Complain(confined.status().message());
   Results results;
   absl::Status sent = results.Send(ConfinementResult(*confined));
