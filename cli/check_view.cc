@@ -13,6 +13,7 @@
 #include "cli/prediction_view.h"
 #include "cli/sweep_view.h"
 #include "cli/table.h"
+#include "cli/trace_view.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
 
@@ -115,7 +116,8 @@ std::string RenderCheck(const v1::Sweep& sweep, const ViewOptions& options) {
           static_cast<double>(seen.duration().seconds()) +
           static_cast<double>(seen.duration().nanos()) * 1e-9;
       table.AddRow({absl::StrCat("  ", verdict::PathName(seen.path()),
-                                 seen.jit_proof() ? " (proof)" : ""),
+                                 seen.jit_proof() ? " (proof)" : "",
+                                 seen.traced() ? " (traced)" : ""),
                     prediction == nullptr ? "-" : OutcomeText(*prediction),
                     EndingText(seen),
                     {std::string(verdict::StatusName(evaluation.status)),
@@ -125,9 +127,10 @@ std::string RenderCheck(const v1::Sweep& sweep, const ViewOptions& options) {
                         : "-",
                     absl::StrFormat("%.2f s", seconds)});
       if (evaluation.status != verdict::PathStatus::kProven &&
-          !seen.jit_proof()) {
+          !seen.jit_proof() && !seen.traced()) {
         absl::StrAppend(&evidence, Evidence(seen, options));
       }
+      absl::StrAppend(&evidence, RenderTrace(seen, options));
     }
     absl::StrAppend(&out, table.Render(options.width, options.color), evidence,
                     "\n");
