@@ -60,7 +60,12 @@ class Places {
   explicit Places(const FilesQuestion& question)
       : same_folders_(question.same_folders),
         artifact_(RealPath(question.artifact_directory)),
-        work_(RealPath(question.work_directory)) {}
+        work_(RealPath(question.work_directory)) {
+    for (const std::string& path : question.shown) {
+      shown_.insert(path);
+      shown_.insert(RealPath(path));
+    }
+  }
 
   // Fills in size, artifact_name or problem. Returns the path to read, or "".
   std::string Look(v1::TracedObject& object,
@@ -75,7 +80,7 @@ class Places {
     }
     const auto hidden = [&](const std::string& path) {
       return !same_folders_ && IsPrivate(path) && !IsBelow(path, artifact_) &&
-             !IsBelow(path, work_);
+             !IsBelow(path, work_) && !shown_.contains(path);
     };
     if (hidden(named) && RealPath(named).empty()) {
       return fail("it lay in a private folder of the run and went with it");
@@ -109,6 +114,7 @@ class Places {
   const bool same_folders_;
   const std::string artifact_;
   const std::string work_;
+  std::set<std::string> shown_;
 };
 
 uint64_t CountImages(const v1::FileReport& report) {

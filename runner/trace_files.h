@@ -60,6 +60,8 @@ struct FilesQuestion {
   // "" = none.
   std::string artifact_directory;
   std::string work_directory;
+  // Files that the sandbox showed at their own path.
+  std::vector<std::string> shown;
   // The run's /tmp and the like are this process's own (systemd unit), so what
   // lay there can still be read.
   bool same_folders = false;

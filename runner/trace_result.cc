@@ -164,6 +164,7 @@ v1::Trace CollectTrace(const TraceSetup& setup, const v1::RunRequest& request,
   question.paths = records.objects;
   question.artifact_directory = request.artifact_directory();
   question.work_directory = request.work_directory();
+  question.shown = setup.Shown();
   question.same_folders = unit;
   for (const KernelRecord& kernel : records.kernels) {
     question.kernels.push_back(kernel.name);

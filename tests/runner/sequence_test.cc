@@ -20,8 +20,10 @@ class Sequence : public RunFixture {
  protected:
   v1::CellResult RunAll(const std::vector<std::string>& arguments,
                         const AttemptHooks& hooks) const {
+    AttemptHooks untraced = hooks;
+    untraced.can_trace = [] { return false; };
     return RunEntry(Request(arguments).entry(), AllPaths(), {"GPU-1"},
-                    artifact_->path(), hooks);
+                    artifact_->path(), untraced);
   }
 };
 
@@ -59,6 +61,7 @@ TEST_F(Sequence, ExpectedExitCodeCountsAsSuccess) {
 TEST_F(Sequence, HooksSurroundEveryAttempt) {
   std::vector<std::string> events;
   AttemptHooks hooks;
+  hooks.can_trace = [] { return false; };
   hooks.before = [&](const v1::RunRequest& request) {
     EXPECT_EQ(request.attempt_id().size(), 32u);
     events.push_back("before " + request.attempt_id());
