@@ -131,7 +131,7 @@ bool NeedsALook(const v1::ImageLoad& load) {
   if (!load.kernels().empty()) return true;
   return load.state() == v1::LOAD_STATE_DIED ||
          load.state() == v1::LOAD_STATE_SLOW ||
-         (load.state() == v1::LOAD_STATE_NOT_TRIED &&
+         (load.state() == v1::LOAD_STATE_NOT_TRIED && !load.log().empty() &&
           load.predicted() != v1::OUTCOME_FAILS);
 }
 

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace twinpath::runner {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 using State = LoadAnswer::State;
 
 constexpr int kOutOfMemory = 2;
+constexpr size_t kMostTogetherBytes = 1000;
 // Larger links take minutes, and one that large has not been met.
 constexpr uint64_t kMostLinkBytes = uint64_t{2} << 30;
 
@@ -215,10 +217,22 @@ class Session {
       const LoadAnswer& answer = tasks[i].answer;
       if (answer.state == State::kWaiting) continue;
       if (answer.state == State::kUnread && !HasLinker(answer)) return false;
-      if (answer.state != State::kLoaded && !last) continue;
+      if (answer.state != State::kLoaded && !last) {
+        for (const uint32_t id : tried[i]->proves) {
+          together_[id] = absl::StrCat(
+              "linked with ", tried[i]->pieces.size() - 1, " others: ",
+              absl::string_view(answer.log).substr(0, kMostTogetherBytes));
+        }
+        continue;
+      }
       LoadAnswer each = answer;
       for (const uint32_t id : tried[i]->proves) {
         each.id = id;
+        if (each.state != State::kLoaded && together_.count(id) > 0) {
+          each.log = absl::StrCat(
+              absl::string_view(answer.log).substr(0, kMostTogetherBytes), "\n",
+              together_[id]);
+        }
         Tell(each);
         // The functions are those of the whole, once.
         each.functions = each.kernels = 0;
@@ -246,6 +260,8 @@ class Session {
   const std::function<void(const LoadAnswer&)>& tell_;
   uint32_t device_ = 0;
   std::set<uint32_t> done_;
+  // What the links of several pieces said, by image.
+  std::map<uint32_t, std::string> together_;
   LoadOutcome outcome_;
 };
 

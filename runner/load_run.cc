@@ -242,7 +242,6 @@ v1::ImageLoadReport ReadLoadResult(absl::string_view text,
       *load.mutable_target() = listed.image->target();
     }
     load.set_state(v1::LOAD_STATE_NOT_TRIED);
-    load.set_log("no answer");
   }
   uint64_t kernels = 0;
   std::vector<bool> answered(images.size(), false);

@@ -135,6 +135,8 @@ void JudgeRefused(const v1::ImageLoadGroup& group,
   if (IsLinkInput(group.kind(), group.state(), group.cuda_error())) {
     link_inputs[group.file()] += group.images();
   } else if (group.cuda_error() == kOutOfMemory) {
+    // What is not for this GPU need not have been decided.
+    if (group.predicted() == v1::OUTCOME_FAILS) return;
     builder.Inconclusive(compat::MakeReason(
         "TP313",
         absl::StrCat(PlaceOf(group), ": ", Images(group.images()),
@@ -155,16 +157,14 @@ void JudgeUndecided(const v1::ImageLoadGroup& group, VerdictBuilder& builder) {
                     : group.state() == v1::LOAD_STATE_SLOW
                         ? "not done within its time"
                         : "not tried";
-  v1::Reason reason = compat::MakeReason(
-      "TP336",
-      absl::StrCat(PlaceOf(group), ": ", Images(group.images()), ": ", why));
   // What is not for this GPU need not be tried.
   if (group.state() == v1::LOAD_STATE_NOT_TRIED &&
       group.predicted() == v1::OUTCOME_FAILS) {
-    builder.Note(std::move(reason));
-  } else {
-    builder.Inconclusive(std::move(reason));
+    return;
   }
+  builder.Inconclusive(compat::MakeReason(
+      "TP336",
+      absl::StrCat(PlaceOf(group), ": ", Images(group.images()), ": ", why)));
 }
 
 // The contradictions that are listed, alike ones together.
@@ -280,7 +280,7 @@ void JudgeImageLoads(const v1::ImageLoadReport& loads,
         }
         break;
       case v1::LOAD_STATE_REFUSED:
-        refused += group.images();
+        if (group.cuda_error() != kOutOfMemory) refused += group.images();
         JudgeRefused(group, link_inputs, builder);
         break;
       default:

@@ -1,6 +1,6 @@
 // Images and the linker of a CUDA driver that is none; see settings.h. It
 // answers as an H200 was measured to (docs/gpu-runs.md); what its linker says
-// of a missing or double symbol was not measured.
+// of a double symbol was not measured.
 
 #include <sys/stat.h>
 
@@ -30,6 +30,7 @@ constexpr int kNoBinary = 209;
 constexpr int kInvalidPtx = 218;
 constexpr int kUnsupportedPtx = 222;
 constexpr int kJitDisabled = 223;
+constexpr int kMissingSymbol = 300;
 constexpr int kNotFound = 500;
 constexpr char kLinked[] = "FAKE LINKED";
 
@@ -336,7 +337,7 @@ int cuLinkComplete(void* state, void** cubin, size_t* size) {
     if (link->log != nullptr) {
       std::snprintf(link->log, link->log_bytes, "%s", log.c_str());
     }
-    return kInvalidPtx;
+    return kMissingSymbol;
   }
   link->product = std::string(kLinked) + "\n";
   for (const Image& piece : link->pieces) {

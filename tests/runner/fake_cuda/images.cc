@@ -15,15 +15,19 @@ T At(const char* bytes, uint64_t offset) {
   return value;
 }
 
+// Symbol type of device variables.
+constexpr unsigned kVariable = 13;
+
 bool IsSymbol(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ||
          c == '$';
 }
 
-// What the driver itself has.
+// What the driver itself has, and what a link makes.
 bool BuiltIn(const std::string& name) {
   return name == "vprintf" || name == "malloc" || name == "free" ||
-         name == "__assertfail";
+         name == "__assertfail" || name.rfind("__UDT", 0) == 0 ||
+         name.rfind("__UFT", 0) == 0 || name.rfind(".nv.", 0) == 0;
 }
 
 // The name that a directive (".func", ".entry") at `at` declares.
@@ -58,7 +62,13 @@ void ReadSymbols(const char* bytes, uint64_t sections, unsigned count,
       const std::string name = bytes + names + At<uint32_t>(bytes, at);
       const auto info = At<uint8_t>(bytes, at + 4);
       const auto where = At<uint16_t>(bytes, at + 6);
-      if (name.empty() || info >> 4 == 0 || BuiltIn(name)) continue;
+      // Neither local nor weak ones: only these may be missing or double.
+      if (name.empty() || info >> 4 != 1 || BuiltIn(name)) continue;
+      // Dynamic shared memory has no size and is nowhere.
+      if (where == 0 && At<uint64_t>(bytes, at + 16) == 0 &&
+          (info & 15) == kVariable) {
+        continue;
+      }
       (where == 0 ? image.undefined : image.defined).insert(name);
     }
   }
