@@ -220,6 +220,7 @@ std::unique_ptr<CellProcessor> Agent::MakeProcessor() {
   host.watch = runner::WatchesOf(probe);
   host.run_entry = runner::RunEntry;
   host.run_socket = options_.run_socket;
+  host.oci_socket = options_.oci_socket;
   host.allow_unsigned_runs = options_.allow_unsigned_runs;
   host.trust = options_.trust;
   return std::make_unique<HostProcessor>(host, *cache_, source_, journal_,

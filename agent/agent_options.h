@@ -38,6 +38,7 @@ struct AgentOptions {
   runner::TrustFiles trust;
   // Sockets of the units that run and probe; used where they are there.
   std::string run_socket = runner::kRunSocket;
+  std::string oci_socket = runner::kOciSocket;
   std::string probe_socket = runner::kProbeSocket;
   CacheLimits cache;
   SpoolLimits spool;

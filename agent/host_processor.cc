@@ -358,7 +358,12 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
     }
   };
   if (IsSocket(options_.run_socket)) {
-    hooks.run = RunsInUnit(options_.run_socket, lease, folder.artifact());
+    // Containers have a unit of their own, and where it does not listen the
+    // answer is a refusal, too.
+    hooks.run = RunsInUnit(lease.entry().kind() == v1::ENTRY_KIND_OCI
+                               ? options_.oci_socket
+                               : options_.run_socket,
+                           lease, folder.artifact());
   } else if (!options_.allow_unsigned_runs) {
     hooks.run = SignedRuns(options_, lease);
   }

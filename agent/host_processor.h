@@ -49,6 +49,8 @@ struct HostProcessorOptions {
   // Socket of the run unit. Where it is there, every run is asked for over it,
   // and none is started otherwise. Empty: bubblewrap.
   std::string run_socket;
+  // The socket of the unit for entries of oci_images.
+  std::string oci_socket;
   // Run, in bubblewrap, also what no trusted key has signed. The run unit never
   // does.
   bool allow_unsigned_runs = false;

@@ -70,6 +70,7 @@ void Builder::Check() {
       "  twinpath check --expect-contains PASS build/app\n"
       "  twinpath check --ptx-jit=optional build/app libkernels.so\n"
       "  twinpath check --images build/lib\n"
+      "  twinpath check image.tar --oci-image sha256:1c4e... -- app --size 64\n"
       "  twinpath check --toolchain\n"
       "  twinpath check --toolchain --toolkit /opt/cuda-13.1 --target sm_121\n"
       "\n"
@@ -81,6 +82,11 @@ void Builder::Check() {
   sub->add_flag("--images", o_.check.images,
                 "Runs nothing: gives every image of the files, or folders, to "
                 "the driver, and compares with what is predicted for each");
+  sub->add_option("--oci-image", o_.check.oci_image,
+                  "FILE holds this oci_image (digest of its manifest: twinpath "
+                  "inspect FILE): runs the arguments as a command in it, with "
+                  "podman")
+      ->excludes("--images");
   sub->add_flag("--toolchain", o_.check_toolchain,
                 "No FILE: whether the CUDA toolkits of this host build what "
                 "its GPUs run");
@@ -146,6 +152,10 @@ void Builder::Check() {
       }
     }
     if (o_.check.files.empty()) throw CLI::RequiredError("FILE");
+    if (!o_.check.oci_image.empty() && o_.check.arguments.empty()) {
+      throw CLI::ValidationError("--oci-image",
+                                 "needs the command behind --, such as -- app");
+    }
     if (o_.check.images) {
       if (!o_.check.arguments.empty()) {
         throw CLI::ValidationError("--images",

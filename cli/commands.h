@@ -63,6 +63,9 @@ int RunPredict(const PredictOptionsCli& options, Console& console);
 struct CheckOptions {
   // No command: every image of the files is given to the driver.
   bool images = false;
+  // Digest of an oci_image: the files hold it, and the arguments are a command
+  // in it.
+  std::string oci_image;
   // The program first.
   std::vector<std::string> files;
   std::vector<std::string> arguments;

@@ -156,6 +156,19 @@ void AppendCarrier(const v1::CarrierFacts& carrier, const ViewOptions& options,
                      " replaced or removed by later ones"),
         options, out);
   }
+  for (const v1::OciImageFacts& image : carrier.images()) {
+    std::string words = image.digest().empty()
+                            ? absl::StrCat(Printable(image.id()), " (its id)")
+                            : Printable(image.digest());
+    if (!image.label().empty()) {
+      absl::StrAppend(&words, " ", Printable(image.label()));
+    }
+    if (!image.entrypoint().empty()) {
+      absl::StrAppend(&words, ", entry point ",
+                      Printable(absl::StrJoin(image.entrypoint(), " ")));
+    }
+    AppendField("oci_image", words, options, out);
+  }
   if (!carrier.external_members().empty()) {
     AppendField(
         "outside",

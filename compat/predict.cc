@@ -23,6 +23,7 @@
 #include "compat/host_answer.h"
 #include "compat/host_check.h"
 #include "compat/host_effects.h"
+#include "compat/image_environment.h"
 #include "compat/image_rules.h"
 #include "compat/prepared.h"
 #include "compat/reason.h"
@@ -393,17 +394,36 @@ struct EntryFiles {
   bool program_first = false;
 };
 
+// The program of an image's entry: the first that its PATH leads to.
+const FileView* ProgramInImage(const std::vector<FileView>& all,
+                               const v1::Entry& entry,
+                               const ImagePlace& image) {
+  if (entry.command_size() == 0) return nullptr;
+  for (const std::string& name : image.ProgramNames(entry.command(0))) {
+    for (const FileView& file : all) {
+      if (file.name() == name) return &file;
+    }
+  }
+  return nullptr;
+}
+
 // The program and what it needs inside the artifact; every file where the
-// program is not one of them.
+// program is not one of them. With an image: inside that image.
 EntryFiles FilesOfEntry(const std::vector<FileView>& all,
                         const v1::Entry& entry,
                         const std::set<std::string>& needed_kernels,
-                        const LoaderModel& loader) {
+                        const LoaderModel& loader,
+                        const std::optional<ImagePlace>& image) {
+  const auto counts = [&image](const FileView& file) {
+    return !image || image->Holds(*file.report);
+  };
   std::vector<const FileView*> everything;
-  const FileView* program = nullptr;
+  const FileView* program =
+      image ? ProgramInImage(all, entry, *image) : nullptr;
   for (const FileView& file : all) {
+    if (!counts(file)) continue;
     everything.push_back(&file);
-    if (entry.command_size() > 0 && Names(entry.command(0), file)) {
+    if (!image && entry.command_size() > 0 && Names(entry.command(0), file)) {
       program = &file;
     }
   }
@@ -423,11 +443,11 @@ EntryFiles FilesOfEntry(const std::vector<FileView>& all,
     return file.report->elf().cpu_architecture() ==
            program->report->elf().cpu_architecture();
   };
-  for (const FileView& file : all) {
-    if (same_cpu(file)) add_soname(file);
+  for (const FileView* file : everything) {
+    if (same_cpu(*file)) add_soname(*file);
   }
-  for (const FileView& file : all) {
-    if (!same_cpu(file)) add_soname(file);
+  for (const FileView* file : everything) {
+    if (!same_cpu(*file)) add_soname(*file);
   }
 
   std::vector<const FileView*> chosen;
@@ -442,10 +462,10 @@ EntryFiles FilesOfEntry(const std::vector<FileView>& all,
     }
   }
   // A library that holds a needed kernel may be opened at run time.
-  for (const FileView& file : all) {
+  for (const FileView* file : everything) {
     for (const std::string& kernel : needed_kernels) {
-      if (file.FindKernel(kernel)) {
-        add(&file);
+      if (file->FindKernel(kernel)) {
+        add(file);
         break;
       }
     }
@@ -486,15 +506,50 @@ struct EntryPlan {
 };
 
 EntryPlan PlanOf(const std::vector<FileView>& all, const v1::Entry& entry,
-                 const LoaderModel& loader) {
+                 const LoaderModel& loader,
+                 const std::optional<ImagePlace>& image) {
   const std::set<std::string> needed = NeededKernels(all, entry);
-  EntryFiles chosen = FilesOfEntry(all, entry, needed, loader);
+  EntryFiles chosen = FilesOfEntry(all, entry, needed, loader, image);
   EntryPlan plan;
   plan.files = std::move(chosen.files);
   plan.program_first = chosen.program_first;
   plan.options.max_kernels = 0;
   plan.options.needed_kernels.assign(needed.begin(), needed.end());
   return plan;
+}
+
+// What is in an image that is not in the artifact shows when it runs.
+std::vector<v1::PathPrediction> PredictUnseenImage(const v1::Entry& entry) {
+  std::vector<v1::PathPrediction> paths;
+  for (const v1::Path path : kPaths) {
+    v1::PathPrediction& prediction = paths.emplace_back();
+    prediction.set_path(path);
+    prediction.set_outcome(v1::OUTCOME_UNKNOWN);
+    *prediction.add_reasons() = MakeReason(
+        "TP232",
+        absl::StrCat("the oci_image ", entry.oci_image(),
+                     " is not among the artifact's files, so nothing of it "
+                     "could be read"),
+        "Put the image into the artifact: an OCI layout or a saved image.");
+    prediction.set_settled_by("twinpath inspect IMAGE.tar");
+  }
+  return paths;
+}
+
+// What the image's variables and its libcuda make of its containers here.
+void AddImageReasons(
+    const v1::ArtifactReport& report, const ImagePlace& image,
+    const v1::HostFacts& facts, const v1::Gpu& gpu, const Tables& tables,
+    google::protobuf::RepeatedPtrField<v1::PathPrediction>& paths) {
+  std::vector<const v1::FileReport*> files;
+  for (const v1::FileReport& file : report.files()) {
+    if (image.Holds(file)) files.push_back(&file);
+  }
+  const std::vector<v1::Reason> reasons =
+      JudgeImage(*image.image, files, facts, gpu, tables);
+  for (v1::PathPrediction& path : paths) {
+    for (const v1::Reason& reason : reasons) *path.add_reasons() = reason;
+  }
 }
 
 // What a Predictor keeps at most: answers of hosts, and plans of entries.
@@ -570,17 +625,32 @@ v1::Prediction Predictor::Predict(const v1::HostFacts& facts,
   }
   effects_->Apply(facts, gpu, tables, scope, prediction.mutable_paths(),
                   prediction.mutable_files(), prediction.mutable_libraries());
+  for (const v1::FileReport& file : effects_->report().files()) {
+    for (const v1::OciImageFacts& image : file.carrier().images()) {
+      const std::optional<ImagePlace> place =
+          FindImage(effects_->report(),
+                    image.digest().empty() ? image.id() : image.digest());
+      if (!place) continue;
+      AddImageReasons(effects_->report(), *place, facts, gpu, tables,
+                      *prediction.mutable_paths());
+    }
+  }
   return prediction;
 }
 
 std::vector<v1::PathPrediction> Predictor::PredictEntry(
     const v1::Entry& entry, const v1::HostFacts& facts, const v1::Gpu& gpu,
     const Tables& tables) const {
+  std::optional<ImagePlace> image;
+  if (entry.kind() == v1::ENTRY_KIND_OCI) {
+    image = FindImage(effects_->report(), entry.oci_image());
+    if (!image) return PredictUnseenImage(entry);
+  }
   HostView host = LookAtHost(facts, gpu, tables);
   const std::string of_entry = entry.SerializeAsString();
   if (effects_->loader().BringsDriver()) {
     const EntryPlan plan =
-        PlanOf(prepared_->files(), entry, effects_->loader());
+        PlanOf(prepared_->files(), entry, effects_->loader(), image);
     if (plan.program_first) {
       const OwnHosts own = HostsOfBundledDrivers(
           effects_->report(), effects_->loader(), facts, gpu, tables);
@@ -600,7 +670,7 @@ std::vector<v1::PathPrediction> Predictor::PredictEntry(
     std::shared_ptr<const EntryPlan> plan = caches_->plans.Find(of_entry);
     if (plan == nullptr) {
       plan = std::make_shared<const EntryPlan>(
-          PlanOf(prepared_->files(), entry, effects_->loader()));
+          PlanOf(prepared_->files(), entry, effects_->loader(), image));
       caches_->plans.Keep(of_entry, plan, plan->Bytes());
     }
     Answer found = PredictFiles(plan->files, plan->program_first, host, tables,
@@ -622,6 +692,9 @@ std::vector<v1::PathPrediction> Predictor::PredictEntry(
   scope.files = answer->members;
   if (answer->program_first) scope.started = answer->members.front();
   effects_->Apply(facts, gpu, tables, scope, &paths, nullptr, nullptr);
+  if (image) {
+    AddImageReasons(effects_->report(), *image, facts, gpu, tables, paths);
+  }
   return {paths.begin(), paths.end()};
 }
 

@@ -1,16 +1,65 @@
 #include "inspect/oci.h"
 
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
+#include "inspect/json.h"
 #include "inspect/oci_layers.h"
 #include "inspect/oci_layout.h"
 
 namespace twinpath::inspect {
+namespace {
+
+// Of a configuration; what is beyond is left out.
+constexpr size_t kMaxConfigTexts = 1000;
+constexpr size_t kMaxConfigText = size_t{32} << 10;
+constexpr size_t kMaxConfigBytes = size_t{256} << 10;
+
+v1::CpuArchitecture ArchitectureOf(const std::string& name) {
+  if (name == "amd64") return v1::CPU_ARCHITECTURE_X86_64;
+  if (name == "arm64") return v1::CPU_ARCHITECTURE_AARCH64;
+  return v1::CPU_ARCHITECTURE_UNSPECIFIED;
+}
+
+// What a container of the image starts with (OCI image-spec, config.md).
+void AddImageFacts(const OciImage& image, v1::CarrierFacts& facts) {
+  v1::OciImageFacts& out = *facts.add_images();
+  out.set_digest(image.digest);
+  out.set_id(image.id);
+  out.set_label(image.label);
+  const std::optional<Json> root = ParseJson(image.config);
+  if (!root) return;
+  out.set_cpu_architecture(ArchitectureOf(TextField(*root, "architecture")));
+  const Json* const config = ObjectField(*root, "config");
+  if (config == nullptr) return;
+  size_t bytes = 0;
+  const auto take = [&](const char* name, auto add) {
+    const Json* const texts = ArrayField(*config, name);
+    if (texts == nullptr) return;
+    size_t count = 0;
+    for (const Json& item : *texts) {
+      std::string text = TextOf(item).substr(0, kMaxConfigText);
+      bytes += text.size();
+      if (++count > kMaxConfigTexts || bytes > kMaxConfigBytes) return;
+      add(std::move(text));
+    }
+  };
+  take("Env", [&](std::string text) { out.add_environment(std::move(text)); });
+  take("Entrypoint",
+       [&](std::string text) { out.add_entrypoint(std::move(text)); });
+  take("Cmd", [&](std::string text) { out.add_command(std::move(text)); });
+  out.set_working_directory(
+      TextField(*config, "WorkingDir").substr(0, kMaxConfigText));
+  out.set_user(TextField(*config, "User").substr(0, kMaxConfigText));
+}
+
+}  // namespace
 
 bool MayBeOciPath(absl::string_view path) {
   if (path == "oci-layout" || path == kOciIndex || path == kDockerManifest ||
@@ -55,6 +104,7 @@ absl::Status WalkOci(const OciFiles& files, const OciHooks& hooks,
                             ReadOciImages(blobs));
   for (const OciImage& image : images) {
     hooks.image(image.label, image.config);
+    AddImageFacts(image, facts);
     std::vector<v1::OciLayer> layers(image.layers.size());
     for (size_t i = 0; i < layers.size(); ++i) {
       const OciBlob& blob = image.layers[i];

@@ -83,8 +83,9 @@ struct OciHooks {
       member;
 };
 
-// Reads a layout and walks its images. Adds to facts.layers, lowest first,
-// image after image; nothing else of `facts` is touched. Odd content is a
+// Reads a layout and walks its images. Adds to facts.images, and to
+// facts.layers, lowest first, image after image; nothing else of `facts` is
+// touched. Odd content is a
 // problem; returns errors of the hooks and of reading.
 absl::Status WalkOci(const OciFiles& files, const OciHooks& hooks,
                      v1::CarrierFacts& facts);

@@ -197,10 +197,12 @@ class LayoutReader {
       return absl::OkStatus();
     }
     OciImage image;
+    image.digest = name;
     image.tag = tag;
     image.platform = std::move(platform);
     if (const std::optional<OciBlob> blob =
             Descriptor(*config, "configuration")) {
+      image.id = blob->digest;
       TWINPATH_ASSIGN_OR_RETURN(const std::optional<Json> json,
                                 Document(*blob, &image.config));
       if (json && image.platform.empty()) image.platform = Platform(*json);
@@ -237,8 +239,10 @@ class LayoutReader {
           tags != nullptr && !tags->empty()) {
         image.tag = TextOf(tags->front());
       }
+      const OciBlob config_blob = DockerBlob(path);
+      image.id = config_blob.digest;
       TWINPATH_ASSIGN_OR_RETURN(const std::optional<Json> config,
-                                Document(DockerBlob(path), &image.config));
+                                Document(config_blob, &image.config));
       const Json* diffs = nullptr;
       if (config) {
         image.platform = Platform(*config);

@@ -35,6 +35,10 @@ struct OciBlob {
 };
 
 struct OciImage {
+  // Of its manifest; empty: it has none (older docker save).
+  std::string digest;
+  // Of its configuration; empty where its file is not named by it.
+  std::string id;
   // "linux-arm64"; empty where it is not stated.
   std::string platform;
   std::string tag;

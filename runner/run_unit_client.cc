@@ -86,8 +86,9 @@ v1::RunResponse RunInUnit(const std::string& path,
   if (!socket.ok()) {
     observation.set_ending(v1::ENDING_NOT_STARTED);
     observation.set_problem(absl::StrCat(
-        "TP114 sandbox-unavailable: the run unit: ", MessageOf(socket.status()),
-        "; look at 'systemctl status ",
+        path == kOciSocket ? "TP134 containers-unavailable: the unit: "
+                           : "TP114 sandbox-unavailable: the run unit: ",
+        MessageOf(socket.status()), "; look at 'systemctl status ",
         path == kOciSocket ? "twinpath-oci.socket'" : "twinpath-run.socket'"));
     return response;
   }

@@ -20,6 +20,8 @@ namespace {
 // What a run may take beyond its entry's limit: starting, ending, reading
 // back.
 constexpr absl::Duration kOverhead = absl::Seconds(60);
+// Unpacking an oci_image of tens of gigabytes.
+constexpr absl::Duration kImageOverhead = absl::Minutes(30);
 
 void AddProblem(absl::string_view code, absl::string_view detail,
                 v1::CellResult& result) {
@@ -64,6 +66,8 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   }
   const absl::Duration limit =
       TimeLimit(request.entry(), request.path()) + kOverhead +
+      (request.entry().kind() == v1::ENTRY_KIND_OCI ? kImageOverhead
+                                                    : absl::ZeroDuration()) +
       (request.traced() ? kTraceTime : absl::ZeroDuration());
   v1::RunResponse response =
       hooks.run ? hooks.run(request, limit, hooks.cancelled)
@@ -91,7 +95,8 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
     AddProblem("TP307", observation.problem(), result);
     return false;
   }
-  for (const absl::string_view code : {"TP114", "TP130"}) {
+  for (const absl::string_view code :
+       {"TP114", "TP130", "TP134", "TP135", "TP136"}) {
     // The other paths would meet the same host; the result still decides the
     // cell: this host cannot run it, or may not.
     if (observation.ending() == v1::ENDING_NOT_STARTED &&

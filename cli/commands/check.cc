@@ -39,6 +39,7 @@
 #include "runner/paths.h"
 #include "runner/sandbox.h"
 #include "runner/sequence.h"
+#include "trust/entry_rules.h"
 #include "verdict/image_loads.h"
 #include "verdict/judge.h"
 
@@ -94,6 +95,14 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
   entry.set_name("check");
   if (options.images) {
     entry.set_kind(v1::ENTRY_KIND_IMAGES);
+  } else if (!options.oci_image.empty()) {
+    if (!trust::IsOciDigest(options.oci_image)) {
+      return absl::InvalidArgumentError(
+          "--oci-image: expected sha256: and 64 lower-case hexadecimal digits; "
+          "twinpath inspect FILE names the images of a file");
+    }
+    entry.set_kind(v1::ENTRY_KIND_OCI);
+    entry.set_oci_image(options.oci_image);
   } else {
     entry.add_command(std::string(BaseName(options.files[0])));
   }
@@ -195,13 +204,15 @@ v1::Cell NewCell(const v1::HostFacts& facts, const v1::Gpu* gpu) {
 }
 
 // Why nothing is run although there may be a GPU; empty: it can be.
-std::vector<v1::Reason> WhyNotRun(const v1::HostFacts& facts) {
+std::vector<v1::Reason> WhyNotRun(const v1::HostFacts& facts,
+                                  bool in_container) {
   std::vector<v1::Reason> reasons = WhyNoGpu(facts);
   if (reasons.empty() && RunnableGpus(facts, true).empty()) {
     reasons.push_back(compat::MakeReason(
         "TP112", "MIG is on and no compute instance exists"));
   }
-  if (reasons.empty()) {
+  // Of podman the run itself says what is missing.
+  if (reasons.empty() && !in_container) {
     if (const absl::Status sandbox = runner::CheckSandbox(); !sandbox.ok()) {
       reasons.push_back(compat::MakeReason("TP114", MessageOf(sandbox)));
     }
@@ -217,7 +228,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
     sources.push_back(ArtifactSource{file, "", ""});
   }
   struct stat info {};
-  if (!options.images && stat(options.files[0].c_str(), &info) == 0 &&
+  if (!options.images && options.oci_image.empty() && stat(options.files[0].c_str(), &info) == 0 &&
       S_ISDIR(info.st_mode)) {
     return console.Fail(
         absl::InvalidArgumentError(absl::StrCat(
@@ -262,7 +273,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
 
     v1::HostPrediction& host = *predictions.add_hosts();
     *host.mutable_facts() = facts;
-    const std::vector<v1::Reason> obstacles = WhyNotRun(facts);
+    const std::vector<v1::Reason> obstacles = WhyNotRun(facts, !options.oci_image.empty());
     host.mutable_problems()->Add(obstacles.begin(), obstacles.end());
     const std::vector<const v1::Gpu*> gpus =
         RunnableGpus(facts, options.all_gpus);
