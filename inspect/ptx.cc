@@ -42,7 +42,7 @@ struct Token {
 // Characters at which SkipBlock has to look.
 constexpr std::array<bool, 256> StopTable() {
   std::array<bool, 256> table{};
-  for (const char c : {'{', '}', '"', '/'}) {
+  for (const char c : {'{', '}', '"', '/', '\0'}) {
     table[static_cast<unsigned char>(c)] = true;
   }
   return table;
@@ -51,16 +51,14 @@ constexpr std::array<bool, 256> kStops = StopTable();
 
 class Lexer {
  public:
-  explicit Lexer(absl::string_view text) : at_(text.data()) {
-    const void* nul =
-        text.empty() ? nullptr : std::memchr(text.data(), 0, text.size());
-    end_ = nul != nullptr ? static_cast<const char*>(nul)
-                          : text.data() + text.size();
-  }
+  // The text ends at its first NUL. That is found on the way: a search for it
+  // would be one pass more over texts of many MiB.
+  explicit Lexer(absl::string_view text)
+      : at_(text.data()), end_(text.data() + text.size()) {}
 
   Token Next() {
     SkipBlank();
-    if (at_ == end_) return {};
+    if (AtEnd()) return {};
     const char* const start = at_;
     const char c = *at_;
     if (c == '"') {
@@ -97,7 +95,7 @@ class Lexer {
     int depth = 1;
     while (at_ < end_) {
       SkipPlain();
-      if (at_ == end_) break;
+      if (AtEnd()) break;
       const char c = *at_;
       if (!kStops[static_cast<unsigned char>(c)]) {
         ++at_;
@@ -115,6 +113,11 @@ class Lexer {
   }
 
  private:
+  // Whether nothing is left; finds the NUL.
+  bool AtEnd() {
+    if (at_ < end_ && *at_ == '\0') end_ = at_;
+    return at_ == end_;
+  }
   Token Make(TokenKind kind, const char* start) const {
     return {kind, absl::string_view(start, static_cast<size_t>(at_ - start)),
             0};
@@ -127,8 +130,8 @@ class Lexer {
     while (end_ - at_ >= static_cast<std::ptrdiff_t>(sizeof(Bytes))) {
       Bytes v;
       std::memcpy(&v, at_, sizeof(v));
-      const Words stops = reinterpret_cast<Words>((v == '{') | (v == '}') |
-                                                  (v == '"') | (v == '/'));
+      const Words stops = reinterpret_cast<Words>(
+          (v == '{') | (v == '}') | (v == '"') | (v == '/') | (v == 0));
       if ((stops[0] | stops[1]) != 0) {
         while (!kStops[static_cast<unsigned char>(*at_)]) ++at_;
         return;
@@ -148,23 +151,25 @@ class Lexer {
   bool SkipComment() {
     if (at_ + 1 >= end_) return false;
     if (at_[1] == '/') {
-      const void* line =
-          std::memchr(at_, '\n', static_cast<size_t>(end_ - at_));
-      at_ = line != nullptr ? static_cast<const char*>(line) + 1 : end_;
+      while (!AtEnd() && *at_ != '\n') ++at_;
+      if (at_ < end_) ++at_;
       return true;
     }
     if (at_[1] == '*') {
       at_ += 2;
-      while (at_ + 1 < end_ && !(at_[0] == '*' && at_[1] == '/')) ++at_;
-      at_ = at_ + 1 < end_ ? at_ + 2 : end_;
+      while (!AtEnd() && !(at_[0] == '*' && at_ + 1 < end_ && at_[1] == '/')) {
+        ++at_;
+      }
+      if (at_ < end_) at_ += 2;
       return true;
     }
     return false;
   }
   void SkipString() {
     ++at_;
-    while (at_ < end_ && *at_ != '"')
-      at_ += *at_ == '\\' && at_ + 1 < end_ ? 2 : 1;
+    while (!AtEnd() && *at_ != '"') {
+      at_ += *at_ == '\\' && at_ + 1 < end_ && at_[1] != '\0' ? 2 : 1;
+    }
     if (at_ < end_) ++at_;
   }
 
