@@ -57,8 +57,11 @@ size_t Find(absl::string_view bytes, absl::string_view what, size_t from) {
 class PrefixReader {
  public:
   PrefixReader(absl::string_view prefix, const PrefixOptions& options,
-               Cubin& cubin)
-      : prefix_(prefix), options_(options), cubin_(cubin) {}
+               PrefixProgress& progress, Cubin& cubin)
+      : prefix_(prefix),
+        options_(options),
+        progress_(progress),
+        cubin_(cubin) {}
 
   PrefixState Run() {
     if (prefix_.size() < kElfHeaderBytes) return PrefixState::kMore;
@@ -110,14 +113,16 @@ class PrefixReader {
     const absl::string_view rest = prefix_.substr(kElfHeaderBytes);
     if (rest.size() < kNamesBegin.size()) return PrefixState::kMore;
     if (!absl::StartsWith(rest, kNamesBegin)) return PrefixState::kUnknown;
-    const size_t second = Find(rest, kNamesBegin, kNamesBegin.size());
+    const size_t second =
+        FindFrom(rest, kNamesBegin, kNamesBegin.size(), progress_.second_names);
     if (second == absl::string_view::npos) return PrefixState::kMore;
     section_names_ = rest.substr(0, second);
     strings_at_ = kElfHeaderBytes + second;
     static constexpr char kZeros[kSymbolBytes + 1] = {};
     // The last name's NUL and the first symbol.
     const size_t end =
-        Find(prefix_, absl::string_view(kZeros, sizeof(kZeros)), strings_at_);
+        FindFrom(prefix_, absl::string_view(kZeros, sizeof(kZeros)),
+                 strings_at_, progress_.symbols);
     if (end == absl::string_view::npos) return PrefixState::kMore;
     strings_ = prefix_.substr(strings_at_, end + 1 - strings_at_);
     // More zeros may lie between; the second symbol is not all zeros.
@@ -127,6 +132,18 @@ class PrefixReader {
     symbols_at_ = second_symbol / 8 * 8 - kSymbolBytes;
     if (symbols_at_ <= end) return PrefixState::kUnknown;
     return PrefixState::kRead;
+  }
+
+  // Find from `from` on, but not again where a shorter prefix was searched.
+  // Leaves in `at` where that is.
+  static size_t FindFrom(absl::string_view bytes, absl::string_view what,
+                         size_t from, size_t& at) {
+    const size_t found = Find(bytes, what, std::max(from, at));
+    at = found != absl::string_view::npos
+             ? found
+             : std::max(from,
+                        bytes.size() - std::min(bytes.size(), what.size() - 1));
+    return found;
   }
 
   // Whether these bytes can be a symbol of this file.
@@ -387,6 +404,7 @@ class PrefixReader {
 
   const absl::string_view prefix_;
   const PrefixOptions& options_;
+  PrefixProgress& progress_;
   Cubin& cubin_;
   uint16_t sections_ = 0;
   absl::string_view section_names_;
@@ -405,9 +423,10 @@ class PrefixReader {
 }  // namespace
 
 PrefixState ReadCubinPrefix(absl::string_view prefix,
-                            const PrefixOptions& options, Cubin& cubin) {
+                            const PrefixOptions& options,
+                            PrefixProgress& progress, Cubin& cubin) {
   cubin = Cubin();
-  return PrefixReader(prefix, options, cubin).Run();
+  return PrefixReader(prefix, options, progress, cubin).Run();
 }
 
 }  // namespace twinpath::inspect

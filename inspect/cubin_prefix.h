@@ -15,6 +15,8 @@
 #ifndef TWINPATH_INSPECT_CUBIN_PREFIX_H_
 #define TWINPATH_INSPECT_CUBIN_PREFIX_H_
 
+#include <cstddef>
+
 #include "absl/strings/string_view.h"
 #include "inspect/cubin.h"
 
@@ -37,10 +39,24 @@ struct PrefixOptions {
   bool details = false;
 };
 
+// How far the search for the tables' beginnings got, so that it goes on there
+// when there is more of the same cubin.
+struct PrefixProgress {
+  size_t second_names = 0;
+  size_t symbols = 0;
+};
+
 // Reads the cubin whose first bytes these are into `cubin`, which is only valid
 // with kRead. Without `kernels` the notes are read if they are there.
+// `progress` is of earlier calls with fewer bytes of the cubin, or new.
 PrefixState ReadCubinPrefix(absl::string_view prefix,
-                            const PrefixOptions& options, Cubin& cubin);
+                            const PrefixOptions& options,
+                            PrefixProgress& progress, Cubin& cubin);
+inline PrefixState ReadCubinPrefix(absl::string_view prefix,
+                                   const PrefixOptions& options, Cubin& cubin) {
+  PrefixProgress progress;
+  return ReadCubinPrefix(prefix, options, progress, cubin);
+}
 
 }  // namespace twinpath::inspect
 

@@ -30,10 +30,10 @@ constexpr size_t kDigestWindow = 1 << 20;
 // Bytes of a cubin in which its names are looked for, from the first attempt to
 // the last.
 constexpr uint64_t kFirstPrefix = 4 << 10;
-constexpr uint64_t kLastPrefix = 4 << 20;
-// Stored bytes of it that are read first: enough for most; then three times as
-// many more.
+constexpr uint64_t kLastPrefix = 8 << 20;
+// Stored bytes of it that are read first, enough for most, and then at least.
 constexpr size_t kFirstStored = 16 << 10;
+constexpr size_t kMoreStored = 32 << 10;
 
 v1::ImageKind KindOfEntry(uint16_t kind, bool relocatable_section) {
   switch (kind) {
@@ -325,10 +325,12 @@ bool PayloadReader::ReadPrefix(const Payload& payload, Bench& bench) {
            .ok()) {
     return false;
   }
+  PrefixProgress progress;
   for (uint64_t size = std::min(kFirstPrefix, most);;) {
     if (!bench.decoder.ExtendPrefix(size, bench.expanded).ok()) return false;
     if (bench.expanded.view().size() < size && there < all) {
-      const size_t more = std::min(all - there, 3 * there);
+      const size_t more =
+          std::min(all - there, std::max(kMoreStored, there / 2));
       if (!source_.ReadAt(payload.offset + there, more, stored + there).ok()) {
         return false;
       }
@@ -343,18 +345,23 @@ bool PayloadReader::ReadPrefix(const Payload& payload, Bench& bench) {
                         {.kernels = options_.kernels,
                          .target = payload.target_unknown,
                          .details = options_.kernels && options_.details},
-                        cubin);
+                        progress, cubin);
     if (state == PrefixState::kRead) {
-      ApplyCubin(cubin, options_.kernels, budget_, *payload.image);
       if (whole) {
         bench.small.Put(compression, payload.expanded, bench.stored.view(),
-                        std::move(cubin));
+                        cubin);
       }
+      ApplyCubin(std::move(cubin), options_.kernels, budget_, *payload.image);
       return true;
     }
     if (state == PrefixState::kUnknown || size == most) return false;
-    size = std::min<uint64_t>(
-        most, std::max<uint64_t>(size, bench.expanded.view().size()) * 2);
+    size = std::max<uint64_t>(size, bench.expanded.view().size());
+    // A zstd block more, or several of a long prefix; what else there is starts
+    // anew each time, or has no blocks.
+    size += compression == v1::COMPRESSION_ZSTD
+                ? std::max<uint64_t>(1, size / 8)
+                : size;
+    size = std::min(size, most);
   }
 }
 
@@ -427,7 +434,7 @@ void PayloadReader::ReadElf(const ByteSource& bytes, v1::Image& image) {
                                                cubin.status().message())));
     return;
   }
-  ApplyCubin(*cubin, options_.kernels, budget_, image);
+  ApplyCubin(*std::move(cubin), options_.kernels, budget_, image);
 }
 
 void PayloadReader::ReadText(absl::string_view text, v1::Image& image) {
@@ -475,7 +482,7 @@ void PayloadReader::TakeDigest(const ByteSource& bytes, v1::Image& image) {
   image.mutable_digest()->set_sha256(digest.Finish().Raw());
 }
 
-void ApplyCubin(const Cubin& cubin, bool kernels, ReportBudget& budget,
+void ApplyCubin(Cubin cubin, bool kernels, ReportBudget& budget,
                 v1::Image& image) {
   image.set_kind(cubin.capsule_only  ? v1::IMAGE_KIND_OTHER
                  : cubin.relocatable ? v1::IMAGE_KIND_RELOCATABLE_SASS
@@ -519,9 +526,9 @@ void ApplyCubin(const Cubin& cubin, bool kernels, ReportBudget& budget,
     return;
   }
   image.mutable_kernels()->Reserve(static_cast<int>(cubin.kernels.size()));
-  for (const CubinKernel& kernel : cubin.kernels) {
+  for (CubinKernel& kernel : cubin.kernels) {
     v1::Kernel& out = *image.add_kernels();
-    out.set_name(kernel.name);
+    out.set_name(std::move(kernel.name));
     if (kernel.registers) out.set_registers(*kernel.registers);
     if (kernel.shared_bytes) out.set_shared_bytes(*kernel.shared_bytes);
     if (kernel.max_threads) out.set_max_threads(*kernel.max_threads);

@@ -104,7 +104,7 @@ class PayloadReader {
 // Moves what a cubin says into an image: kind, target (a suffix that the entry
 // states stays), producer, kernels as far as the budget goes, each without what
 // was not read of it.
-void ApplyCubin(const Cubin& cubin, bool kernels, ReportBudget& budget,
+void ApplyCubin(Cubin cubin, bool kernels, ReportBudget& budget,
                 v1::Image& image);
 
 }  // namespace twinpath::inspect

@@ -238,14 +238,10 @@ class Inspection {
   // Finds the fatbins of the ranges and puts them into the report.
   absl::Status Scan(const std::vector<ScanRange>& ranges, const ElfView* elf,
                     bool look_for_cudart) {
-    WindowSink on_window;
+    CudartSink on_cudart;
     if (look_for_cudart) {
-      on_window = [this](absl::string_view bytes) {
-        if (static_cudart_.load(std::memory_order_relaxed)) return;
-        if (::memmem(bytes.data(), bytes.size(), kCudartText,
-                     sizeof(kCudartText) - 1) != nullptr) {
-          static_cudart_.store(true, std::memory_order_relaxed);
-        }
+      on_cudart = [this] {
+        static_cudart_.store(true, std::memory_order_relaxed);
       };
     }
     absl::Status nested;
@@ -257,7 +253,7 @@ class Inspection {
           nested = AddBundle(*finding.bundle, elf);
           return nested.ok() && scan_complete_;
         },
-        on_window);
+        on_cudart);
     const absl::Status& status = nested.ok() ? scanned : nested;
     if (absl::IsResourceExhausted(status) || absl::IsDataLoss(status)) {
       scan_complete_ = false;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "inspect/codec.h"
 #include "inspect/little_endian.h"
+#include "inspect/runtime.h"
 
 namespace twinpath::inspect {
 namespace {
@@ -33,19 +34,21 @@ constexpr int64_t kMaxFindingBytes = int64_t{64} << 20;
 constexpr char kElfBegin[] = "\177ELF";
 constexpr char kZstdBegin[] = "\x28\xB5\x2F\xFD";
 constexpr char kPtxBegin[] = ".ver";
+constexpr char kCudartBegin[] = "/cud";
+static_assert(absl::string_view(kCudartText).substr(0, 4) == kCudartBegin);
 
-// Whether one of the five begins at `at`.
+// Whether one of the six begins at `at`.
 bool Begins(const char* at) {
   const uint32_t word = LoadU32(at);
   return word == LoadU32(kFatbinMagic) || word == LoadU32(kElfBegin) ||
          word == LoadU32(kZstdBegin) || word == LoadU32(kOffloadMagic) ||
-         word == LoadU32(kPtxBegin);
+         word == LoadU32(kPtxBegin) || word == LoadU32(kCudartBegin);
 }
 
 constexpr size_t kBlock = 64;
 
 // First block of kBlock bytes, from `begin` on, in which the first two bytes of
-// one of the five stand together; `end` if there is none. One byte behind
+// one of the six stand together; `end` if there is none. One byte behind
 // `end` is read. Vectors of bytes compile to what the processor has.
 using Bytes16 = uint8_t __attribute__((vector_size(16)));
 using Words16 = uint64_t __attribute__((vector_size(16)));
@@ -66,7 +69,7 @@ template <typename Bytes, typename Words>
       any |= reinterpret_cast<Words>(
           ((a == 0x50) & (b == 0xED)) | ((a == 0x7F) & (b == 0x45)) |
           ((a == 0x28) & (b == 0xB5)) | ((a == 0x10) & (b == 0xFF)) |
-          ((a == 0x2E) & (b == 0x76)));
+          ((a == 0x2E) & (b == 0x76)) | ((a == 0x2F) & (b == 0x63)));
     }
     uint64_t joined = 0;
     for (size_t i = 0; i < kWidth / sizeof(uint64_t); ++i) joined |= any[i];
@@ -195,7 +198,7 @@ namespace {
 // What all threads of one search share.
 struct Shared {
   const ByteSource& source;
-  const WindowSink& on_window;
+  const CudartSink& on_cudart;
   ProbeBudget budget = ProbeBudget();
   std::atomic<uint64_t> walked{0};
 };
@@ -265,7 +268,6 @@ class Searcher {
         window = std::min(window * 2, kLargestWindow);
         continue;
       }
-      if (shared_.on_window) shared_.on_window(view);
       window = found ? kFirstWindow : std::min(window * 2, kLargestWindow);
       // What is searched for may lie across the window's end; but what was
       // found is not found again.
@@ -284,6 +286,10 @@ class Searcher {
              const Position& position) {
     const uint32_t word = LoadU32(bytes.data());
     if (word == LoadU32(kFatbinMagic)) return Fatbin(place, range);
+    if (word == LoadU32(kCudartBegin)) {
+      TWINPATH_RETURN_IF_ERROR(LookForCudart(bytes, place));
+      return std::nullopt;
+    }
     if (place < position.bare_from) return std::nullopt;
     if (word == LoadU32(kOffloadMagic)) return Bundle(place, range);
     absl::StatusOr<std::optional<BareImage>> bare = std::nullopt;
@@ -316,6 +322,19 @@ class Searcher {
     finding.bare_from = finding.resume;
     finding.bare = *std::move(bare);
     return finding;
+  }
+
+  // `bytes` are those at `place` that the window holds.
+  absl::Status LookForCudart(absl::string_view bytes, uint64_t place) {
+    constexpr absl::string_view kText(kCudartText);
+    if (!shared_.on_cudart ||
+        bytes.substr(0, kText.size()) != kText.substr(0, bytes.size())) {
+      return absl::OkStatus();
+    }
+    TWINPATH_ASSIGN_OR_RETURN(const std::string text,
+                              ReadUpTo(shared_.source, place, kText.size()));
+    if (text == kText) shared_.on_cudart();
+    return absl::OkStatus();
   }
 
   Found Fatbin(uint64_t place, const ScanRange& range) {
@@ -444,8 +463,8 @@ bool Continues(const Position& position, Piece& piece) {
 absl::Status ScanForCode(const ByteSource& source,
                          const std::vector<ScanRange>& ranges,
                          const FindingSink& on_finding,
-                         const WindowSink& on_window) {
-  Shared shared{source, on_window};
+                         const CudartSink& on_cudart) {
+  Shared shared{source, on_cudart};
   bool stopped = false;
   const auto hand_on = [&](Finding finding) {
     stopped = !on_finding(std::move(finding));
@@ -505,20 +524,15 @@ absl::Status ScanForCode(const ByteSource& source,
   return absl::OkStatus();
 }
 
-absl::Status ScanForFatbins(
-    const ByteSource& source, const std::vector<ScanRange>& ranges,
-    const std::function<bool(FatbinWalk)>& on_fatbin,
-    const std::function<void(uint64_t, absl::string_view)>& on_window) {
-  WindowSink sink;
-  if (on_window) {
-    sink = [&](absl::string_view bytes) { on_window(0, bytes); };
-  }
+absl::Status ScanForFatbins(const ByteSource& source,
+                            const std::vector<ScanRange>& ranges,
+                            const std::function<bool(FatbinWalk)>& on_fatbin) {
   return ScanForCode(
       source, ranges,
       [&](Finding finding) {
         return !finding.fatbin || on_fatbin(*std::move(finding.fatbin));
       },
-      sink);
+      nullptr);
 }
 
 }  // namespace twinpath::inspect

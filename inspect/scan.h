@@ -56,24 +56,22 @@ struct Finding {
 
 // Gets what is found, in ascending order; returns whether to go on.
 using FindingSink = std::function<bool(Finding)>;
-// Sees bytes between findings in windows that overlap by at least 64 bytes;
-// some bytes more than once, not always in order, and on several threads at
-// once.
-using WindowSink = std::function<void(absl::string_view)>;
+// Called where kCudartText (runtime.h) stands outside of what is found; perhaps
+// more than once for a place, and on several threads at once.
+using CudartSink = std::function<void()>;
 
 // Searches `ranges` in order; large ones on several threads, with the same
-// result. `on_window` may be empty. RESOURCE_EXHAUSTED beyond kMaxEntriesWalked
+// result. `on_cudart` may be empty. RESOURCE_EXHAUSTED beyond kMaxEntriesWalked
 // or when too much was looked at in vain; read errors.
 absl::Status ScanForCode(const ByteSource& source,
                          const std::vector<ScanRange>& ranges,
                          const FindingSink& on_finding,
-                         const WindowSink& on_window);
+                         const CudartSink& on_cudart);
 
 // The same for fatbins alone.
-absl::Status ScanForFatbins(
-    const ByteSource& source, const std::vector<ScanRange>& ranges,
-    const std::function<bool(FatbinWalk)>& on_fatbin,
-    const std::function<void(uint64_t offset, absl::string_view)>& on_window);
+absl::Status ScanForFatbins(const ByteSource& source,
+                            const std::vector<ScanRange>& ranges,
+                            const std::function<bool(FatbinWalk)>& on_fatbin);
 
 // Index of the fatbin magic in `bytes`, npos if there is none.
 size_t FindFatbinMagic(absl::string_view bytes);

@@ -109,8 +109,7 @@ void Fatbin(absl::string_view bytes) {
   const MemorySource source(bytes);
   uint64_t end_of_last = 0;
   const absl::Status status = inspect::ScanForFatbins(
-      source, {{0, bytes.size(), false}},
-      [&](const inspect::FatbinWalk& walk) {
+      source, {{0, bytes.size(), false}}, [&](const inspect::FatbinWalk& walk) {
         Require(walk.offset >= end_of_last || end_of_last == 0,
                 "fatbins come in order");
         Require(walk.offset < bytes.size(), "a fatbin starts in the file");
@@ -125,8 +124,7 @@ void Fatbin(absl::string_view bytes) {
         }
         end_of_last = walk.offset + 1;
         return true;
-      },
-      nullptr);
+      });
   Require(status.ok() || absl::IsResourceExhausted(status),
           "a scan of memory ends well");
 }

@@ -25,13 +25,11 @@ std::vector<Hit> Scan(const std::string& bytes,
   const MemorySource source(bytes);
   if (ranges.empty()) ranges = {{0, bytes.size(), false}};
   std::vector<Hit> hits;
-  EXPECT_THAT(ScanForFatbins(
-                  source, ranges,
-                  [&](FatbinWalk walk) {
-                    hits.push_back({walk.offset, walk.state});
-                    return true;
-                  },
-                  nullptr),
+  EXPECT_THAT(ScanForFatbins(source, ranges,
+                             [&](FatbinWalk walk) {
+                               hits.push_back({walk.offset, walk.state});
+                               return true;
+                             }),
               IsOk());
   return hits;
 }
@@ -104,9 +102,8 @@ TEST(Scan, StopsWhenTold) {
   const std::string bytes = BuildFatbin({}) + BuildFatbin({});
   const MemorySource source(bytes);
   int count = 0;
-  EXPECT_THAT(ScanForFatbins(
-                  source, {{0, bytes.size(), false}},
-                  [&](FatbinWalk) { return ++count < 1; }, nullptr),
+  EXPECT_THAT(ScanForFatbins(source, {{0, bytes.size(), false}},
+                             [&](FatbinWalk) { return ++count < 1; }),
               IsOk());
   EXPECT_EQ(count, 1);
 }

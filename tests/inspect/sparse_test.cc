@@ -88,13 +88,11 @@ TEST(Sparse, AHoleIsNotRead) {
   ASSERT_THAT(opened, IsOk());
   const CountingSource source(*opened);
   std::vector<uint64_t> found;
-  ASSERT_THAT(ScanForFatbins(
-                  source, {{0, kSize, false}},
-                  [&](FatbinWalk walk) {
-                    found.push_back(walk.offset);
-                    return true;
-                  },
-                  nullptr),
+  ASSERT_THAT(ScanForFatbins(source, {{0, kSize, false}},
+                             [&](FatbinWalk walk) {
+                               found.push_back(walk.offset);
+                               return true;
+                             }),
               IsOk());
   EXPECT_THAT(found, ElementsAre(kSize / 2 + 12345));
   EXPECT_LT(source.read(), kLittle);
