@@ -131,6 +131,12 @@ void Builder::Check() {
   rule("--native", o_.check.native);
   rule("--ptx-jit", o_.check.ptx_jit);
   rule("--plain", o_.check.plain);
+  sub->add_option("--trace", o_.check.trace,
+                  "Repeat runs with tracing: auto (where CUPTI is on this "
+                  "host), required or off")
+      ->check(CLI::IsMember({"auto", "required", "off"}));
+  list("--must-launch", o_.check.must_launch,
+       "A kernel (mangled name) that must be launched; needs tracing");
   sub->add_flag("--strict", o_.check.strict, "Warnings fail");
   sub->add_flag("--all-gpus", o_.check.all_gpus,
                 "Every GPU (default: one of each model)");

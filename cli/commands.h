@@ -82,6 +82,10 @@ struct CheckOptions {
   std::string native = "required";
   std::string ptx_jit = "required";
   std::string plain = "required";
+  // "auto", "required", "off".
+  std::string trace = "auto";
+  // Kernels that must be launched, by mangled name.
+  std::vector<std::string> must_launch;
   bool strict = false;
   bool all_gpus = false;
   CheckResultOptions results;

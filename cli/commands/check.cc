@@ -109,6 +109,18 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
   for (const std::string& argument : options.arguments) {
     entry.add_command(argument);
   }
+  if (options.trace == "required") {
+    entry.set_trace(v1::TRACE_RULE_REQUIRED);
+  } else if (options.trace == "off") {
+    if (!options.must_launch.empty()) {
+      return absl::InvalidArgumentError(
+          "--must-launch needs tracing, and --trace off leaves it out");
+    }
+    entry.set_trace(v1::TRACE_RULE_OFF);
+  }
+  for (const std::string& kernel : options.must_launch) {
+    entry.add_must_launch(kernel);
+  }
   for (const std::string& variable : options.environment) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(variable, absl::MaxSplits('=', 1));
@@ -323,6 +335,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
                   ? absl::StrCat("giving every image to ", gpu->name())
                   : absl::StrCat("running ", runner::PathName(request.path()),
                                  request.jit_proof() ? " again as proof" : "",
+                                 request.traced() ? " with tracing" : "",
                                  " on ", gpu->name()));
           return absl::OkStatus();
         };
