@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/verdict/results.h"
 #include "verdict/judge.h"
 
@@ -68,6 +71,14 @@ v1::Cell TracedCell() {
 
 std::string First(const PathEvaluation& evaluation) {
   return evaluation.reasons.empty() ? "" : evaluation.reasons[0].code();
+}
+
+std::vector<std::string> Codes(const v1::Verdict& verdict) {
+  std::vector<std::string> codes;
+  for (const v1::Reason& reason : verdict.reasons()) {
+    codes.push_back(reason.code());
+  }
+  return codes;
 }
 
 bool Has(const PathEvaluation& evaluation, const std::string& code) {
