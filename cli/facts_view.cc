@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/prediction_view.h"
 #include "cli/reason_view.h"
@@ -52,12 +55,116 @@ std::string GpuLine(const v1::Gpu& gpu) {
   if (gpu.has_memory_bytes()) {
     absl::StrAppend(&out, ", ", HumanBytes(gpu.memory_bytes()));
   }
-  if (gpu.mig_mode() == v1::MIG_MODE_ENABLED) absl::StrAppend(&out, ", MIG on");
+  if (gpu.integrated()) {
+    absl::StrAppend(&out, gpu.has_memory_bytes() ? "" : ", memory",
+                    " shared with the CPU");
+  }
+  if (gpu.has_ecc_enabled()) {
+    absl::StrAppend(&out, gpu.ecc_enabled() ? ", ECC" : ", ECC off");
+  }
+  if (!gpu.parent_uuid().empty()) {
+    absl::StrAppend(&out, ", MIG instance");
+  } else if (gpu.mig_mode() == v1::MIG_MODE_ENABLED) {
+    absl::StrAppend(&out, ", MIG on");
+  }
   if (gpu.compute_processes() > 0) {
-    absl::StrAppend(&out, ", busy (", gpu.compute_processes(), " processes)");
+    absl::StrAppend(&out, ", busy (", gpu.compute_processes(),
+                    gpu.compute_processes() == 1 ? " process)" : " processes)");
+  }
+  if (!gpu.pci_address().empty() && gpu.parent_uuid().empty()) {
+    absl::StrAppend(&out, ", ", gpu.pci_address());
   }
   absl::StrAppend(&out, ", ", gpu.uuid());
   return out;
+}
+
+// "libcudart.so.13": the parts of cuDNN and the like say nothing beside their
+// head.
+bool IsPart(absl::string_view soname) {
+  return absl::StartsWith(soname, "libcudnn_") ||
+         absl::StartsWith(soname, "libcusolverMg");
+}
+
+// Libraries by the folder they are found in, in the order of the facts. What
+// only a program of that toolkit finds comes last, and only where the loader
+// finds no library of that name.
+void LibraryFields(const v1::HostFacts& facts, const ViewOptions& options,
+                   std::string* out) {
+  std::vector<std::string> folders;
+  std::map<std::string, std::vector<std::string>> by_folder;
+  std::set<std::string> shown;
+  for (const bool toolkits : {false, true}) {
+    for (const v1::Library& library : facts.libraries()) {
+      const bool of_toolkit = library.place() == v1::LIBRARY_PLACE_TOOLKIT;
+      if (of_toolkit != toolkits || IsPart(library.soname()) ||
+          !shown.insert(library.soname()).second) {
+        continue;
+      }
+      const std::string folder =
+          absl::StrCat(DirName(library.path()),
+                       of_toolkit ? " (only programs that name this folder)"
+                       : library.place() == v1::LIBRARY_PLACE_LIBRARY_PATH
+                           ? " (LD_LIBRARY_PATH)"
+                           : "");
+      std::vector<std::string>& names = by_folder[folder];
+      if (names.empty()) folders.push_back(folder);
+      names.push_back(library.soname());
+    }
+  }
+  absl::string_view label = "libraries";
+  for (const std::string& folder : folders) {
+    Field(label,
+          absl::StrCat(folder, ": ", absl::StrJoin(by_folder[folder], " ")),
+          options, out);
+    label = "";
+  }
+}
+
+absl::string_view GpuUseText(v1::GpuUse use) {
+  switch (use) {
+    case v1::GPU_USE_IDLE:
+      return "use a GPU when no compute process is on it";
+    case v1::GPU_USE_ALWAYS:
+      return "use a GPU whatever else computes on it";
+    case v1::GPU_USE_RESERVED:
+      return "use a GPU when the host's own command grants it";
+    default:
+      return "";
+  }
+}
+
+// What the host's owner says about runs; only agents know.
+void PolicyFields(const v1::HostFacts& facts, const ViewOptions& options,
+                  std::string* out) {
+  absl::string_view label = "runs";
+  const auto say = [&](absl::string_view text) {
+    if (text.empty()) return;
+    Field(label, text, options, out);
+    label = "";
+  };
+  if (facts.paused()) say("paused by the host's owner");
+  say(GpuUseText(facts.gpu_use()));
+  if (facts.allows_unsigned_runs()) {
+    say("unsigned ones too (allow_unsigned_runs)");
+  }
+}
+
+void ContainerFields(const v1::HostFacts& facts, const ViewOptions& options,
+                     std::string* out) {
+  std::vector<std::string> runtimes;
+  for (const v1::OciRuntime& runtime : facts.oci_runtimes()) {
+    runtimes.push_back(absl::StrCat(runtime.name(),
+                                    runtime.version().empty() ? "" : " ",
+                                    runtime.version()));
+  }
+  if (!runtimes.empty()) {
+    Field("containers", absl::StrJoin(runtimes, ", "), options, out);
+  }
+  if (facts.cdi_devices_size() > 0) {
+    Field(runtimes.empty() ? "containers" : "",
+          absl::StrCat("CDI: ", absl::StrJoin(facts.cdi_devices(), " ")),
+          options, out);
+  }
 }
 
 std::string Age(const google::protobuf::Timestamp& time, absl::Time now) {
@@ -108,9 +215,7 @@ std::string RenderFacts(const v1::HostFacts& facts,
         absl::StrCat(facts.os().pretty_name(), ", kernel ",
                      facts.os().kernel_release()),
         options, &out);
-  if (facts.allows_unsigned_runs()) {
-    Field("runs", "unsigned ones too (allow_unsigned_runs)", options, &out);
-  }
+  PolicyFields(facts, options, &out);
   const v1::Driver& driver = facts.driver();
   // What the driver supports and what toolkit is installed are two versions.
   Field("driver", OrWhy(driver.probe(), DriverText(facts)), options, &out);
@@ -135,6 +240,14 @@ std::string RenderFacts(const v1::HostFacts& facts,
           absl::StrCat("JIT library: ", OrWhy(driver.jit_library(), "found")),
           options, &out);
   }
+  for (const v1::ForwardCompatLibrary& library :
+       driver.forward_compat_libraries()) {
+    Field("",
+          absl::StrCat(
+              "forward compatibility installed: ", library.libcuda_version(),
+              " in ", DirName(library.path())),
+          options, &out);
+  }
   if (facts.gpus().empty()) {
     Field("gpu", OrWhy(facts.gpu_probe(), "none"), options, &out);
   }
@@ -155,13 +268,12 @@ std::string RenderFacts(const v1::HostFacts& facts,
                      absl::StrJoin(names, " ")),
         options, &out);
   }
-  std::vector<std::string> libraries;
-  for (const v1::Library& library : facts.libraries()) {
-    libraries.push_back(library.soname());
+  LibraryFields(facts, options, &out);
+  if (!facts.cupti_path().empty()) {
+    Field("tracing", absl::StrCat("CUPTI in ", DirName(facts.cupti_path())),
+          options, &out);
   }
-  if (!libraries.empty()) {
-    Field("libraries", absl::StrJoin(libraries, " "), options, &out);
-  }
+  ContainerFields(facts, options, &out);
   for (const v1::EnvironmentLeak& leak : facts.leaks()) {
     Field(
         "leak",
@@ -181,9 +293,15 @@ std::string RenderHostFindings(const std::vector<v1::Finding>& findings,
   std::string out;
   for (const v1::Finding& finding : findings) {
     const bool error = finding.severity() == v1::SEVERITY_ERROR;
+    const bool note = finding.severity() == v1::SEVERITY_NOTE;
     absl::StrAppend(&out,
-                    Paint(error ? "error" : "warning",
-                          error ? Style::kBad : Style::kWarn, options.color),
+                    Paint(error  ? "error"
+                          : note ? "note"
+                                 : "warning",
+                          error  ? Style::kBad
+                          : note ? Style::kDim
+                                 : Style::kWarn,
+                          options.color),
                     "\n", RenderReasonList({finding.reason()}, options));
   }
   return out;
@@ -196,8 +314,11 @@ std::string RenderHosts(const std::vector<v1::Host>& hosts, absl::Time now,
   for (const v1::Host& host : hosts) {
     table.AddRow(
         {absl::StrCat(host.name(), host.simulated() ? " (simulated)" : ""),
-         {host.connected() ? "connected" : "away",
-          host.connected() ? Style::kGood : Style::kWarn},
+         {!host.connected()       ? "away"
+          : host.facts().paused() ? "paused"
+                                  : "connected",
+          host.connected() && !host.facts().paused() ? Style::kGood
+                                                     : Style::kWarn},
          host.has_facts() ? GpusText(host.facts()) : "no facts yet",
          host.has_facts() ? DriverText(host.facts()) : "-",
          std::string(CpuText(host.facts().cpu_architecture())),

@@ -15,8 +15,9 @@
 
 namespace twinpath::cli {
 
-// CPU, system, driver, GPUs, toolkits, libraries, leaks. What a probe could not
-// read says so in its place.
+// CPU, system, the owner's policy, driver, GPUs, toolkits, libraries, CUPTI,
+// container run times, leaks. What a probe could not read says so in its
+// place.
 std::string RenderFacts(const v1::HostFacts& facts, const ViewOptions& options);
 
 // Findings with their fixes; a line that says so when there are none.

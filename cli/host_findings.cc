@@ -1,16 +1,20 @@
 #include "cli/host_findings.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/text.h"
 #include "compat/environment.h"
 #include "compat/host_check.h"
 #include "compat/reason.h"
+#include "compat/tables.h"
 #include "compat/target.h"
 
 namespace twinpath::cli {
@@ -40,6 +44,93 @@ v1::Reason OfProbe(const v1::ProbeResult& probe, absl::string_view absent,
       return MakeReason("TP103", absl::StrCat(what, ": ", probe.error()));
     default:
       return {};
+  }
+}
+
+// The causes that the model knows behind a driver that fails or GPUs that
+// cannot be used: they take the place of the bare error.
+void AddModelFindings(const v1::HostFacts& facts,
+                      std::vector<v1::Reason>& reasons) {
+  const absl::StatusOr<const compat::Tables*> tables =
+      compat::Tables::Default();
+  if (!tables.ok()) return;
+  std::vector<const v1::Gpu*> gpus;
+  for (const v1::Gpu& gpu : facts.gpus()) gpus.push_back(&gpu);
+  // Of the driver alone: its capability is not asked about.
+  v1::Gpu none;
+  none.mutable_capability_probe()->set_state(v1::PROBE_STATE_FAILED);
+  if (gpus.empty()) gpus.push_back(&none);
+  for (const v1::Gpu* gpu : gpus) {
+    const compat::HostView view = compat::LookAtHost(facts, *gpu, **tables);
+    if (!view.blocker) continue;
+    const v1::Reason& reason = view.blocker->reason;
+    const std::string& code = reason.code();
+    // Said of each GPU below.
+    if (code == "TP107") continue;
+    const bool cause = code == "TP113" || code == "TP121";
+    if (cause) {
+      std::erase_if(reasons, [](const v1::Reason& other) {
+        return other.code() == "TP102" || other.code() == "TP104" ||
+               other.code() == "TP106";
+      });
+    }
+    const bool of_gpu = code == "TP112" || code == "TP117";
+    const bool known = std::any_of(
+        reasons.begin(), reasons.end(), [&](const v1::Reason& other) {
+          return other.code() == code &&
+                 (!of_gpu || other.detail() == reason.detail());
+        });
+    if (!known) reasons.push_back(reason);
+  }
+  // A node may be missing while what was asked worked all the same.
+  const v1::Driver& driver = facts.driver();
+  const bool all_works = driver.probe().state() == v1::PROBE_STATE_OK &&
+                         facts.gpu_probe().state() == v1::PROBE_STATE_OK &&
+                         driver.ptx_isa_probe().state() == v1::PROBE_STATE_OK;
+  const bool said = std::any_of(
+      reasons.begin(), reasons.end(),
+      [](const v1::Reason& reason) { return reason.code() == "TP113"; });
+  if (driver.missing_nodes_size() > 0 && !all_works && !said) {
+    reasons.push_back(
+        MakeReason("TP113", absl::StrJoin(driver.missing_nodes(), ", ")));
+  }
+}
+
+// What kind of host it is, where that changes how it is to be read.
+void AddKindOfHost(const v1::HostFacts& facts,
+                   std::vector<v1::Reason>& reasons) {
+  const v1::Driver& driver = facts.driver();
+  const bool works = driver.probe().state() == v1::PROBE_STATE_OK;
+  if (driver.has_forward_compat() && works) {
+    reasons.push_back(MakeReason(
+        "TP120",
+        absl::StrCat("libcuda ", driver.libcuda_version(), " in ",
+                     Printable(driver.libcuda_path()), ", kernel module ",
+                     driver.kernel_module_version())));
+  }
+  if (facts.platform() == v1::PLATFORM_WSL) {
+    reasons.push_back(MakeReason(
+        "TP125",
+        driver.kernel_module_version().empty()
+            ? "the driver is not found"
+            : absl::StrCat("Windows driver ", driver.kernel_module_version())));
+  }
+  std::map<std::string, int> models;
+  for (const v1::Gpu& gpu : facts.gpus()) {
+    // Instances have their GPU's model; of a lost GPU it is not known.
+    if (!gpu.parent_uuid().empty() || !Known(gpu)) continue;
+    ++models[absl::StrCat(gpu.name(), " ", gpu.compute_capability().major(),
+                          ".", gpu.compute_capability().minor())];
+  }
+  if (models.size() > 1) {
+    std::vector<std::string> parts;
+    for (const auto& [model, count] : models) {
+      parts.push_back(absl::StrCat(count, " x ", model));
+    }
+    reasons.push_back(MakeReason("TP139", absl::StrJoin(parts, ", ")));
+  }
+  if (facts.paused()) {
+    reasons.push_back(MakeReason("TP138", "facts of its agent"));
   }
 }
 
@@ -100,7 +191,8 @@ std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts) {
         reasons.begin(), reasons.end(),
         [code](const v1::Reason& reason) { return reason.code() == code; });
   };
-  if (compat::DriverHalvesDiffer(facts) && !has("TP104")) {
+  AddModelFindings(facts, reasons);
+  if (compat::DriverHalvesDiffer(facts) && !has("TP104") && !has("TP121")) {
     reasons.push_back(MakeReason(
         "TP104", absl::StrCat("kernel module ", driver.kernel_module_version(),
                               ", libcuda ", driver.libcuda_version())));
@@ -147,6 +239,7 @@ std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts) {
       reasons.push_back(*std::move(reason));
     }
   }
+  AddKindOfHost(facts, reasons);
   std::vector<v1::Finding> findings;
   for (v1::Reason& reason : reasons) {
     v1::Finding finding;
