@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <ostream>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/digest.h"
 #include "base/file.h"
@@ -253,6 +256,28 @@ INSTANTIATE_TEST_SUITE_P(
                 "compares with nothing"},
         Mistake{"    command: app\n    reference: no-such.json\n",
                 "no-such.json"}));
+
+// The examples that people start from.
+TEST(SweepExamples, AreAllInOrder) {
+  const char* source = std::getenv("TWINPATH_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  const std::string folder = JoinPath(source, "config/sweeps");
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder);
+  ASSERT_THAT(names, IsOk());
+  int read = 0;
+  for (const std::string& name : *names) {
+    if (!absl::EndsWith(name, ".yaml")) continue;
+    EXPECT_THAT(LoadSweepFile(JoinPath(folder, name)), IsOk()) << name;
+    ++read;
+  }
+  EXPECT_GE(read, 7);
+  const absl::StatusOr<SweepFile> numbers =
+      LoadSweepFile(JoinPath(folder, "numbers.yaml"));
+  ASSERT_THAT(numbers, IsOk());
+  EXPECT_THAT(
+      numbers->spec.release().entries(0).expected_output().numbers().text(),
+      HasSubstr("residual 9.8134e-10"));
+}
 
 }  // namespace
 }  // namespace twinpath::cli

@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -111,6 +112,171 @@ constexpr char kWholeText[] =
     "host-label=zone=b\n"
     "not-after=1800000000.000000000\n"
     "source-revision=abc123\n";
+
+// Every field of results: what decides what runs and how it is judged is in
+// the text, one line a field, as docs/formats/release.md says.
+v1::Release WithResults() {
+  v1::Release release = Parse(R"pb(
+    entries {
+      name: "oci"
+      command: "python"
+      kind: ENTRY_KIND_OCI
+      oci_image: "sha256:2222222222222222222222222222222222222222222222222222222222222222"
+      trace: TRACE_RULE_OFF
+      compare { as: COMPARE_AS_OFF }
+    }
+    entries { name: "images" kind: ENTRY_KIND_IMAGES }
+    entries { name: "tools" kind: ENTRY_KIND_TOOLCHAIN }
+    entries {
+      name: "solve"
+      command: "solve"
+      trace: TRACE_RULE_REQUIRED
+      expected_output {
+        numbers {
+          text: "x = 1\n"
+          tolerance { absolute: 0.001 relative: 0.25 nan_equals_nan: true }
+        }
+      }
+      expected_files { name: "out/a b=c" }
+      expected_files {
+        name: "sums"
+        content { numbers { text: "2" } }
+      }
+      compare {
+        as: COMPARE_AS_NUMBERS
+        tolerance { relative: 1e-05 }
+      }
+      reference {
+        origin: "spark-1"
+        files { name: "sums" }
+      }
+    }
+  )pb");
+  release.mutable_artifact()->mutable_digest()->set_sha256(
+      std::string(32, '\x11'));
+  v1::Reference& reference = *release.mutable_entries(3)->mutable_reference();
+  reference.mutable_stdout_digest()->set_sha256(Sha256Of("").Raw());
+  reference.set_stdout("");
+  reference.mutable_files(0)->mutable_digest()->set_sha256(
+      std::string(32, '\x33'));
+  return release;
+}
+
+// Doubles as C prints them with %.16e; SHA-256 of nothing by FIPS 180-4.
+constexpr char kResultsText[] =
+    "twinpath-release 1\n"
+    "artifact="
+    "1111111111111111111111111111111111111111111111111111111111111111\n"
+    "entry images exit=0\n"
+    "entry images gpus=1\n"
+    "entry images kind=images\n"
+    "entry oci command 000000=python\n"
+    "entry oci compare=off\n"
+    "entry oci exit=0\n"
+    "entry oci gpus=1\n"
+    "entry oci kind=oci\n"
+    "entry oci oci-image=sha256:"
+    "2222222222222222222222222222222222222222222222222222222222222222\n"
+    "entry oci trace=off\n"
+    "entry solve command 000000=solve\n"
+    "entry solve compare=numbers 0.0000000000000000e+00 "
+    "1.0000000000000001e-05\n"
+    "entry solve exit=0\n"
+    "entry solve file 000000 name=out/a b=c\n"
+    "entry solve file 000001 name=sums\n"
+    "entry solve file 000001 numbers 0.0000000000000000e+00 "
+    "0.0000000000000000e+00=2\n"
+    "entry solve gpus=1\n"
+    "entry solve output-numbers 1.0000000000000000e-03 "
+    "2.5000000000000000e-01 nan=x = 1\\x0A\n"
+    "entry solve reference 000000 digest="
+    "3333333333333333333333333333333333333333333333333333333333333333\n"
+    "entry solve reference 000000 name=sums\n"
+    "entry solve reference stdout="
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n"
+    "entry solve trace=required\n"
+    "entry tools exit=0\n"
+    "entry tools gpus=1\n"
+    "entry tools kind=toolchain\n";
+
+TEST(ReleaseText, Results) {
+  EXPECT_THAT(ReleaseText(WithResults()), IsOkAndHolds(kResultsText));
+}
+
+// A host or a coordinator that changes any of it has another text.
+TEST(ReleaseText, EveryFieldOfResultsCounts) {
+  const auto changed = [](const std::function<void(v1::Release&)>& change) {
+    v1::Release release = WithResults();
+    change(release);
+    const absl::StatusOr<std::string> text = ReleaseText(release);
+    ASSERT_THAT(text, IsOk());
+    EXPECT_NE(*text, kResultsText);
+  };
+  const auto solve = [](v1::Release& r) { return r.mutable_entries(3); };
+  changed([&](v1::Release& r) { solve(r)->clear_trace(); });
+  changed([&](v1::Release& r) { solve(r)->clear_compare(); });
+  changed([&](v1::Release& r) { solve(r)->mutable_compare()->clear_as(); });
+  changed([&](v1::Release& r) {
+    solve(r)->mutable_compare()->mutable_tolerance()->set_absolute(1e300);
+  });
+  changed([&](v1::Release& r) {
+    solve(r)->mutable_compare()->mutable_tolerance()->set_nan_equals_nan(true);
+  });
+  changed([&](v1::Release& r) { solve(r)->clear_reference(); });
+  changed([&](v1::Release& r) {
+    solve(r)->mutable_reference()->mutable_files(0)->set_name("sum");
+  });
+  changed([&](v1::Release& r) {
+    solve(r)->mutable_expected_files()->RemoveLast();
+  });
+  changed([&](v1::Release& r) {
+    solve(r)->mutable_expected_files(1)->clear_content();
+  });
+  changed([&](v1::Release& r) {
+    solve(r)->mutable_expected_output()->mutable_numbers()->clear_tolerance();
+  });
+  changed([&](v1::Release& r) { r.mutable_entries()->DeleteSubrange(1, 1); });
+}
+
+TEST(ReleaseText, RefusesEntriesThatBreakARule) {
+  const auto refused = [](const std::function<void(v1::Entry&)>& change,
+                          const std::string& why) {
+    v1::Release release = WithResults();
+    change(*release.mutable_entries(3));
+    EXPECT_THAT(ReleaseText(release),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  refused([](v1::Entry& e) { e.set_kind(v1::ENTRY_KIND_IMAGES); },
+          "no program of its own");
+  refused([](v1::Entry& e) { e.set_kind(static_cast<v1::EntryKind>(9)); },
+          "kind unknown");
+  refused([](v1::Entry& e) { e.set_oci_image("sha256:00"); }, "oci_image");
+  refused([](v1::Entry& e) { e.set_kind(v1::ENTRY_KIND_OCI); }, "oci_image");
+  refused([](v1::Entry& e) { e.mutable_expected_files(0)->set_name("../x"); },
+          "working folder");
+  refused([](v1::Entry& e) { e.mutable_expected_files(0)->set_name("sums"); },
+          "twice");
+  refused(
+      [](v1::Entry& e) {
+        e.mutable_compare()->mutable_tolerance()->set_absolute(-1);
+      },
+      "tolerance");
+  refused([](v1::Entry& e) { e.mutable_compare()->set_as(v1::COMPARE_AS_OFF); },
+          "compared with nothing");
+  refused([](v1::Entry& e) { e.mutable_reference()->set_stdout("x"); },
+          "another digest");
+  refused(
+      [](v1::Entry& e) {
+        e.set_trace(v1::TRACE_RULE_OFF);
+        e.add_must_launch("k");
+      },
+      "must_launch");
+  refused(
+      [](v1::Entry& e) {
+        e.mutable_expected_files(1)->mutable_content()->clear_rule();
+      },
+      "no rule");
+}
 
 TEST(ReleaseText, Smallest) {
   EXPECT_THAT(ReleaseText(Smallest()), IsOkAndHolds(kSmallestText));

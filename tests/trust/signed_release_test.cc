@@ -75,12 +75,21 @@ TEST_F(SignedRelease, NothingElse) {
 }
 
 // A field that the text leaves out could be changed behind the signature. A new
-// field goes into the text (a new version of it), then its number in here.
+// field goes into the text, with lines only where it is set, then its number in
+// here.
 TEST_F(SignedRelease, EveryFieldOfAnEntryIsInTheText) {
-  EXPECT_EQ(v1::Entry::descriptor()->field_count(), 11);
+  EXPECT_EQ(v1::Entry::descriptor()->field_count(), 17);
   EXPECT_EQ(v1::EnvironmentVariable::descriptor()->field_count(), 2);
   EXPECT_EQ(v1::GpuRequest::descriptor()->field_count(), 2);
-  EXPECT_EQ(v1::ExpectedOutput::descriptor()->field_count(), 3);
+  EXPECT_EQ(v1::ExpectedOutput::descriptor()->field_count(), 5);
+  EXPECT_EQ(v1::ExpectedNumbers::descriptor()->field_count(), 2);
+  EXPECT_EQ(v1::Tolerance::descriptor()->field_count(), 3);
+  EXPECT_EQ(v1::ExpectedFile::descriptor()->field_count(), 2);
+  EXPECT_EQ(v1::Comparison::descriptor()->field_count(), 2);
+  // Of a reference: digests and names; its bytes must have the digests, origin
+  // and time are for people.
+  EXPECT_EQ(v1::Reference::descriptor()->field_count(), 5);
+  EXPECT_EQ(v1::ReferenceFile::descriptor()->field_count(), 3);
   // Of a release: artifact (its digest), entries, expect, source_revision,
   // not_after, host_labels; build is evidence with digests of its own.
   EXPECT_EQ(v1::Release::descriptor()->field_count(), 7);
