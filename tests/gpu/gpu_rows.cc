@@ -134,6 +134,8 @@ v1::Entry EntryFor(const std::string& program) {
   entry.add_command(program);
   entry.mutable_timeout()->set_seconds(60);
   entry.mutable_jit_timeout()->set_seconds(120);
+  // gpu_trace has traced runs.
+  entry.set_trace(v1::TRACE_RULE_OFF);
   return entry;
 }
 
