@@ -56,6 +56,9 @@ void Builder::Inspect() {
        "Targets that every file with device code must hold");
   sub->add_flag("--no-kernels", o_.inspect.no_kernels,
                 "Do not decode images (faster)");
+  sub->add_flag("--witness", o_.inspect.witness,
+                "Let NVIDIA's cuobjdump of this host list the files, too, and "
+                "compare (exit 3 where it contradicts or gives no answer)");
   sub->callback([this] {
     run_ = [this](Console& c) { return RunInspect(o_.inspect, c); };
   });

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "base/reason.h"
 #include "cli/images_view.h"
+#include "cli/toolchain_view.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
 
@@ -138,6 +139,11 @@ CellView ViewCell(const v1::Cell& cell, const v1::Entry& entry,
   }
   if (HasNoGpu(cell)) return {sign + "no GPU", style};
   if (cell.state() == v1::CELL_STATE_ENDED) return {sign + "no answer", style};
+  if (entry.kind() == v1::ENTRY_KIND_TOOLCHAIN) {
+    return {absl::StrCat(sign,
+                         cell.simulated() ? "simulated" : ToolchainWord(cell)),
+            style};
+  }
   if (entry.kind() == v1::ENTRY_KIND_IMAGES && !cell.simulated()) {
     return ViewImagesCell(cell);
   }

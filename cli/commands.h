@@ -25,6 +25,8 @@ struct InspectOptionsCli {
   bool demangle = false;
   bool members = false;
   bool no_kernels = false;
+  // Ask cuobjdump, too.
+  bool witness = false;
   // RE2; "": all.
   std::string match;
   // Only these are listed.

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
-#include "base/reason.h"
 #include "base/text.h"
 #include "cli/check_view.h"
 #include "cli/reason_view.h"
@@ -155,7 +154,10 @@ std::string RenderToolchainCheck(const v1::ToolchainCheck& check,
                             : TableCell("holds", Style::kGood),
                   SecondsText(step.duration()), StepText(check, step)});
     if (!failed) continue;
-    const std::string output = StepOutput(step);
+    // The list of targets is in the reason.
+    const std::string output = step.name() == "targets" && step.exit_code() == 0
+                                   ? ""
+                                   : StepOutput(step);
     if (!output.empty()) {
       absl::StrAppend(&said, "    ",
                       Paint(absl::StrCat(step.name(), " said:"), Style::kDim,
@@ -196,15 +198,18 @@ std::string RenderToolchain(const v1::ToolchainOutput& output,
                   Paint(VerdictWord(verdict.kind()),
                         VerdictStyle(verdict.kind()), options.color),
                   "\n");
+  // Notes say what was shown; they have no remedy.
   std::vector<v1::Reason> reasons;
-  for (v1::Reason reason : verdict.reasons()) {
-    if (reason.fix().empty() &&
-        compat::SeverityOf(reason) != v1::SEVERITY_NOTE) {
-      if (const ReasonInfo* info = FindReason(reason.code()); info != nullptr) {
-        reason.set_fix(std::string(info->remedy));
-      }
+  for (const v1::Reason& reason : verdict.reasons()) {
+    if (compat::SeverityOf(reason) == v1::SEVERITY_NOTE) {
+      absl::StrAppend(
+          &out, "    ",
+          Wrap(Printable(reason.detail()),
+               static_cast<size_t>(std::max(options.width, 48)) - 4, 6),
+          "\n");
+    } else {
+      reasons.push_back(reason);
     }
-    reasons.push_back(std::move(reason));
   }
   absl::StrAppend(&out, RenderReasonList(reasons, options));
   return out;

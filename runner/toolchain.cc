@@ -38,7 +38,6 @@ constexpr absl::Duration kWitnessTimeout = absl::Minutes(1);
 constexpr absl::Duration kRunTimeout = absl::Minutes(1);
 constexpr absl::Duration kJitTimeout = absl::Minutes(3);
 constexpr absl::Duration kProbeTimeout = absl::Minutes(1);
-constexpr absl::Duration kDefaultTimeout = absl::Minutes(15);
 // The check program with a static CUDA runtime has one megabyte.
 constexpr uint64_t kMostProgramBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostSourceBytes = 1 << 20;
@@ -622,7 +621,7 @@ v1::RunResponse RunToolchainEntry(const v1::RunRequest& request,
   options.gpu_uuids.assign(request.gpu_uuids().begin(),
                            request.gpu_uuids().end());
   options.work_directory = request.work_directory();
-  options.timeout = ToolchainTimeLimit(request.entry());
+  options.timeout = TimeLimit(request.entry(), v1::PATH_PLAIN);
   options.run = run;
   for (const std::string& variable : MinimalEnvironment()) {
     options.environment.push_back(variable);
@@ -640,12 +639,6 @@ v1::RunResponse RunToolchainEntry(const v1::RunRequest& request,
     }
   }
   return response;
-}
-
-absl::Duration ToolchainTimeLimit(const v1::Entry& entry) {
-  const absl::Duration stated = absl::Seconds(entry.timeout().seconds()) +
-                                absl::Nanoseconds(entry.timeout().nanos());
-  return stated > absl::ZeroDuration() ? stated : kDefaultTimeout;
 }
 
 }  // namespace twinpath::runner

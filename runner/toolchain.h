@@ -85,9 +85,6 @@ std::vector<v1::ToolchainCheck> CheckToolchains(
 v1::RunResponse RunToolchainEntry(const v1::RunRequest& request,
                                   const ProgramRunner& run);
 
-// Most time such an entry takes: its timeout, or 15 minutes.
-absl::Duration ToolchainTimeLimit(const v1::Entry& entry);
-
 }  // namespace twinpath::runner
 
 #endif  // TWINPATH_RUNNER_TOOLCHAIN_H_

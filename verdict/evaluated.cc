@@ -30,8 +30,11 @@ EvaluatedCell EvaluateCell(const v1::Cell& cell, const v1::Entry* entry) {
     evaluated.simulated |= observation.simulated();
   }
   if (!evaluated.answered || entry == nullptr) return evaluated;
-  // Loads have no path; they are judged as a whole.
-  if (entry->kind() == v1::ENTRY_KIND_IMAGES) return evaluated;
+  // Loads and toolchains have no path; they are judged as a whole.
+  if (entry->kind() == v1::ENTRY_KIND_IMAGES ||
+      entry->kind() == v1::ENTRY_KIND_TOOLCHAIN) {
+    return evaluated;
+  }
   for (size_t i = 0; i < kPaths.size(); ++i) {
     evaluated.paths[i] =
         EvaluatePath(*entry, kPaths[i], cell.result(),

@@ -13,6 +13,7 @@
 #include "verdict/image_loads.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
+#include "verdict/toolchain.h"
 #include "verdict/trace.h"
 
 namespace twinpath::verdict {
@@ -232,6 +233,11 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
         "TP418", "the release has no entry of the cell's name"));
     return builder;
   }
+  if (cell.entry->kind() == v1::ENTRY_KIND_TOOLCHAIN &&
+      (cell.simulated || !cell.answered || cell.cell->gpu_uuid().empty())) {
+    // The predictions are the artifact's, of which it says nothing.
+    return JudgeAbsentToolchain(cell, ended);
+  }
   if (cell.simulated) {
     // A simulated answer is the prediction over again: useful where it says
     // no, and never proof where it says yes.
@@ -256,6 +262,11 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
   }
 
   CheckResult(*cell.cell, *cell.entry, builder);
+  if (cell.entry->kind() == v1::ENTRY_KIND_TOOLCHAIN) {
+    JudgeToolchains(cell.cell->result().toolchain(), cell.cell->gpu_uuid(),
+                    builder);
+    return builder;
+  }
   if (cell.entry->kind() == v1::ENTRY_KIND_IMAGES) {
     JudgeImageLoads(cell.cell->result().image_loads(), builder);
     return builder;

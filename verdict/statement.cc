@@ -14,6 +14,7 @@
 #include "verdict/evaluated.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
+#include "verdict/toolchain.h"
 
 namespace twinpath::verdict {
 namespace {
@@ -62,6 +63,9 @@ std::string Paths(const v1::Cell& cell, const v1::Entry* entry) {
   const EvaluatedCell evaluated = EvaluateCell(cell, entry);
   if (evaluated.simulated) return "simulated";
   if (!evaluated.answered || entry == nullptr) return "no complete result";
+  if (entry->kind() == v1::ENTRY_KIND_TOOLCHAIN) {
+    return ToolchainStatement(cell.result().toolchain(), cell.gpu_uuid());
+  }
   if (entry->kind() == v1::ENTRY_KIND_IMAGES) {
     const v1::ImageLoadReport& loads = cell.result().image_loads();
     return absl::StrCat(loads.tried(), " images given to the driver, ",

@@ -1,8 +1,10 @@
 #include "verdict/toolchain.h"
 
 #include <algorithm>
-#include <set>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -52,8 +54,10 @@ PathEvaluation NotHeld(const v1::ToolchainStep& step) {
   evaluation.status = decided ? PathStatus::kFailed : PathStatus::kInconclusive;
   for (const v1::Reason& reason : step.reasons()) {
     evaluation.reasons.push_back(reason);
-    evaluation.reasons.back().set_detail(
-        absl::StrCat(step.name(), ": ", reason.detail()));
+    if (code != "TP110") {
+      evaluation.reasons.back().set_detail(
+          absl::StrCat(step.name(), ": ", reason.detail()));
+    }
   }
   return evaluation;
 }
@@ -109,6 +113,46 @@ std::string BuildText(const v1::ToolchainCheck& check) {
                       compat::TargetName(v1::IMAGE_KIND_SASS, check.target()),
                       " and ",
                       compat::TargetName(v1::IMAGE_KIND_PTX, check.target()));
+}
+
+// Whether one of the checks is proven; the reasons of the others are then
+// warnings, or with `every` what they are.
+bool Weigh(const std::vector<const v1::ToolchainCheck*>& checks, bool every,
+           VerdictBuilder& builder) {
+  std::vector<PathEvaluation> seen;
+  for (const v1::ToolchainCheck* check : checks) {
+    seen.push_back(EvaluateToolchain(*check));
+  }
+  const bool proven = std::any_of(
+      seen.begin(), seen.end(), [](const PathEvaluation& evaluation) {
+        return evaluation.status == PathStatus::kProven;
+      });
+  for (size_t i = 0; i < checks.size(); ++i) {
+    const v1::ToolchainCheck& check = *checks[i];
+    for (v1::Reason reason : seen[i].reasons) {
+      // Before a toolkit is asked there is none to name; TP110 names its own.
+      if (!check.toolkit().path().empty() && reason.code() != "TP110") {
+        reason.set_detail(
+            absl::StrCat(ToolkitText(check), ": ", reason.detail()));
+      }
+      if (proven && !every) {
+        builder.Warn(std::move(reason));
+      } else if (seen[i].status == PathStatus::kFailed) {
+        builder.Fail(std::move(reason));
+      } else {
+        builder.Inconclusive(std::move(reason));
+      }
+    }
+    if (seen[i].status == PathStatus::kProven) {
+      builder.Note(MakeReason(
+          "TP420",
+          absl::StrCat(BuildText(check),
+                       check.gpu_uuid().empty()
+                           ? "; nothing was run"
+                           : "; the check program ran on both paths")));
+    }
+  }
+  return proven;
 }
 
 }  // namespace
@@ -185,103 +229,82 @@ PathEvaluation EvaluateToolchain(const v1::ToolchainCheck& check) {
 void JudgeToolchains(
     const google::protobuf::RepeatedPtrField<v1::ToolchainCheck>& checks,
     const std::string& gpu_uuid, VerdictBuilder& builder) {
-  std::vector<std::pair<const v1::ToolchainCheck*, PathEvaluation>> seen;
-  bool proven = false;
-  bool failed = false;
+  std::vector<const v1::ToolchainCheck*> of_gpu;
   for (const v1::ToolchainCheck& check : checks) {
-    if (check.gpu_uuid() != gpu_uuid) continue;
-    seen.emplace_back(&check, EvaluateToolchain(check));
-    proven |= seen.back().second.status == PathStatus::kProven;
-    failed |= seen.back().second.status == PathStatus::kFailed;
+    if (check.gpu_uuid() == gpu_uuid) of_gpu.push_back(&check);
   }
-  if (seen.empty()) {
+  if (of_gpu.empty()) {
     builder.Inconclusive(
         MakeReason("TP418", "no toolchain check of this GPU was delivered"));
-    return;
-  }
-  if (proven) builder.Proven();
-  for (const auto& [check, evaluation] : seen) {
-    for (v1::Reason reason : evaluation.reasons) {
-      reason.set_detail(
-          absl::StrCat(ToolkitText(*check), ": ", reason.detail()));
-      if (proven) {
-        builder.Warn(std::move(reason));
-      } else if (evaluation.status == PathStatus::kFailed) {
-        builder.Fail(std::move(reason));
-      } else {
-        builder.Inconclusive(std::move(reason));
-      }
-    }
-    if (evaluation.status == PathStatus::kProven) {
-      builder.Note(MakeReason(
-          "TP420", absl::StrCat(BuildText(*check),
-                                check->gpu_uuid().empty()
-                                    ? "; nothing was run"
-                                    : "; the check program ran on both "
-                                      "paths")));
-    }
+  } else if (Weigh(of_gpu, /*every=*/false, builder)) {
+    builder.Proven();
   }
 }
 
 v1::Verdict JudgeToolchainChecks(
     const google::protobuf::RepeatedPtrField<v1::ToolchainCheck>& checks,
     bool every, bool strict) {
-  VerdictBuilder all;
-  std::set<std::string> gpus;
-  for (const v1::ToolchainCheck& check : checks) gpus.insert(check.gpu_uuid());
-  size_t proven = 0;
-  std::vector<v1::Verdict> verdicts;
-  for (const std::string& gpu : gpus) {
-    VerdictBuilder one;
-    JudgeToolchains(checks, gpu, one);
-    verdicts.push_back(one.Build(strict, ""));
-    const v1::Verdict& verdict = verdicts.back();
-    if (verdict.kind() == v1::VERDICT_KIND_PASS) ++proven;
-    for (const v1::Reason& reason : verdict.reasons()) {
-      const bool note = compat::SeverityOf(reason) == v1::SEVERITY_NOTE;
-      if (reason.detail().empty()) continue;
-      if (note) {
-        all.Note(reason);
-      } else if (verdict.kind() == v1::VERDICT_KIND_FAIL) {
-        all.Fail(reason);
-      } else if (verdict.kind() == v1::VERDICT_KIND_PASS && !every) {
-        all.Warn(reason);
-      } else if (verdict.kind() == v1::VERDICT_KIND_PASS) {
-        // A toolkit that was named has to hold, too.
-        all.Fail(reason);
-      } else {
-        all.Inconclusive(reason);
-      }
-    }
+  // GPUs, or where none was asked the targets that were named.
+  using Key = std::tuple<std::string, uint32_t, int>;
+  std::map<Key, std::vector<const v1::ToolchainCheck*>> groups;
+  bool run = true;
+  for (const v1::ToolchainCheck& check : checks) {
+    const bool built_only =
+        check.gpu_uuid().empty() && check.target().number() > 0;
+    run &= !built_only;
+    groups[built_only ? Key("", check.target().number(),
+                            static_cast<int>(check.target().suffix()))
+                      : Key(check.gpu_uuid(), 0, 0)]
+        .push_back(&check);
   }
-  if (proven > 0 && proven == gpus.size()) all.Proven();
-  return all.Build(strict, "");
+  VerdictBuilder builder;
+  bool proven = !groups.empty();
+  for (const auto& [key, group] : groups) {
+    proven &= Weigh(group, every, builder);
+  }
+  if (proven) builder.Proven();
+  return builder.Build(
+      strict, run ? "every GPU has a toolkit that builds for it, and the check "
+                    "program ran on both paths"
+                  : "what was built holds what was asked for; nothing was run, "
+                    "so no path is proven");
 }
 
-VerdictBuilder JudgeToolchainCell(const EvaluatedCell& cell, bool ended) {
+VerdictBuilder JudgeAbsentToolchain(const EvaluatedCell& cell, bool ended) {
   VerdictBuilder builder;
-  const v1::CellResult& result = cell.cell->result();
   if (cell.simulated) {
     builder.Inconclusive(MakeReason(
         "TP414", "the host is simulated; it has no toolchain to check"));
     return builder;
   }
-  for (const v1::Reason& problem : result.problems()) {
+  for (const v1::Reason& problem : cell.cell->result().problems()) {
     builder.Inconclusive(problem);
   }
   if (cell.cell->gpu_uuid().empty()) {
     builder.Inconclusive(MakeReason("TP318", "the host has no usable GPU"));
     return builder;
   }
-  if (!cell.answered) {
-    const bool over = ended || cell.cell->state() == v1::CELL_STATE_ENDED ||
-                      cell.cell->state() == v1::CELL_STATE_DONE;
-    builder.Inconclusive(over ? MakeReason("TP411", "gave no complete result")
-                              : MakeReason("TP418", "no result yet"));
-    return builder;
-  }
-  JudgeToolchains(result.toolchain(), cell.cell->gpu_uuid(), builder);
+  const bool over = ended || cell.cell->state() == v1::CELL_STATE_ENDED ||
+                    cell.cell->state() == v1::CELL_STATE_DONE;
+  builder.Inconclusive(over ? MakeReason("TP411", "gave no complete result")
+                            : MakeReason("TP418", "no result yet"));
   return builder;
+}
+
+std::string ToolchainStatement(
+    const google::protobuf::RepeatedPtrField<v1::ToolchainCheck>& checks,
+    const std::string& gpu_uuid) {
+  std::string text;
+  for (const v1::ToolchainCheck& check : checks) {
+    if (check.gpu_uuid() != gpu_uuid) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", ToolkitText(check));
+    if (check.target().number() > 0) {
+      absl::StrAppend(&text, " for ",
+                      compat::TargetName(v1::IMAGE_KIND_SASS, check.target()));
+    }
+    absl::StrAppend(&text, " ", StatusName(EvaluateToolchain(check).status));
+  }
+  return text.empty() ? "no toolchain check" : text;
 }
 
 }  // namespace twinpath::verdict

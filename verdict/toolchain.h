@@ -53,8 +53,15 @@ v1::Verdict JudgeToolchainChecks(
     const google::protobuf::RepeatedPtrField<v1::ToolchainCheck>& checks,
     bool every, bool strict);
 
-// Judges a cell of kind TOOLCHAIN; as JudgeEvaluated.
-VerdictBuilder JudgeToolchainCell(const EvaluatedCell& cell, bool ended);
+// Judges a cell of kind TOOLCHAIN that has no answer to judge: simulated,
+// without a GPU, or not done. `ended` as in JudgeEvaluated.
+VerdictBuilder JudgeAbsentToolchain(const EvaluatedCell& cell, bool ended);
+
+// What a cell's checks have shown, for the statement of a verdict: "nvcc
+// 13.0.88 in /usr/local/cuda-13.0 for sm_90 proven".
+std::string ToolchainStatement(
+    const google::protobuf::RepeatedPtrField<v1::ToolchainCheck>& checks,
+    const std::string& gpu_uuid);
 
 }  // namespace twinpath::verdict
 

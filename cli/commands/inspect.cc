@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "base/exit_code.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -27,11 +29,16 @@
 #include "cli/report_stream.h"
 #include "cli/report_view.h"
 #include "cli/view_options.h"
+#include "cli/witness_view.h"
 #include "compat/reason.h"
 #include "compat/tables.h"
 #include "inspect/child.h"
 #include "inspect/folder.h"
 #include "inspect/summary.h"
+#include "runner/paths.h"
+#include "runner/run.h"
+#include "runner/toolkit.h"
+#include "runner/witness.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::cli {
@@ -118,6 +125,10 @@ class Inspection {
   // Says how the files were read: with --details, and where a layer is missing.
   void TellConfinement();
   void Separate();
+  // Lets cuobjdump list the file at `path` and compares; fills
+  // FileReport.witness.
+  void AskWitness(const std::string& path,
+                  std::vector<v1::FileReport>& reports);
 
   const InspectOptionsCli& options_;
   Console& console_;
@@ -135,6 +146,8 @@ class Inspection {
   TargetWords expected_;
   TargetWords each_;
   inspect::InspectOptions how_;
+  // cuobjdump's path, where it is to be asked.
+  std::string cuobjdump_;
   bool list_kernels_ = false;
   bool list_images_ = false;
   bool any_listed_ = false;
@@ -182,6 +195,22 @@ int Inspection::Prepare() {
         tables.ok()) {
       tables_ = *tables;
     }
+  }
+  if (options_.witness) {
+    std::vector<std::string> environment;
+    for (const char* name :
+         {"PATH", "CUDA_HOME", "CUDA_PATH", "TWINPATH_CUOBJDUMP"}) {
+      if (const char* value = std::getenv(name); value != nullptr) {
+        environment.push_back(absl::StrCat(name, "=", value));
+      }
+    }
+    const absl::StatusOr<std::string> found = runner::FindCuobjdump(
+        runner::FindToolkits("", environment), environment);
+    if (!found.ok()) {
+      console_.Error(absl::StrCat("--witness: ", MessageOf(found.status())));
+      return kExitUsage;
+    }
+    cuobjdump_ = *found;
   }
   filter_.details = options_.details;
   filter_.demangle = options_.demangle;
@@ -285,10 +314,11 @@ void Inspection::PrintMember(const v1::FileReport& report) {
   if (options_.members) {
     Separate();
     console_.Print(RenderFileSummary(report, view_, filter_.targets));
+    console_.Print(RenderWitness(report, view_));
     console_.Print(Lists(report));
     return;
   }
-  const std::string lists = Lists(report);
+  const std::string lists = RenderWitnessTrouble(report, view_) + Lists(report);
   if (lists.empty()) return;
   Separate();
   console_.Print(
@@ -301,6 +331,7 @@ void Inspection::PrintFile(Group& group,
   const v1::FileReport& own = reports.front();
   Separate();
   console_.Print(RenderFileSummary(own, view_, filter_.targets));
+  console_.Print(RenderWitness(own, view_));
   if (own.has_carrier()) {
     console_.Print(absl::StrCat(
         "  ", Paint("code      ", Style::kDim, view_.color),
@@ -445,6 +476,31 @@ absl::Status Inspection::Take(Group& group,
   return absl::OkStatus();
 }
 
+void Inspection::AskWitness(const std::string& path,
+                            std::vector<v1::FileReport>& reports) {
+  v1::FileReport& own = reports.front();
+  // A package is no file for cuobjdump, nor is text; whoever asks for a folder
+  // means the files in it that are.
+  if (IsForeign(own) || (own.has_carrier() && own.carrier().format() != "ar")) {
+    return;
+  }
+  std::vector<const v1::FileReport*> members;
+  for (size_t i = 1; i < reports.size(); ++i) members.push_back(&reports[i]);
+  runner::WitnessOptions how;
+  how.program = cuobjdump_;
+  how.run = [](const v1::RunRequest& request) {
+    return runner::RunInChild(
+        request,
+        runner::TimeLimit(request.entry(), request.path()) + absl::Seconds(60),
+        nullptr);
+  };
+  *own.mutable_witness() = runner::AskWitness(path, own, members, how);
+  if (!own.witness().problem().empty() ||
+      !own.witness().differences().empty()) {
+    Raise(kExitInconclusive);
+  }
+}
+
 void Inspection::TellConfinement() {
   if (!confinement_) return;
   if (options_.details && !console_.json()) {
@@ -538,6 +594,9 @@ int Inspection::Run() {
           if (!opened.ok()) {
             Raise(console_.Fail(opened));
           } else if (!reports.empty()) {
+            if (options_.witness) {
+              AskWitness(inputs_.targets[target].path, reports);
+            }
             TWINPATH_RETURN_IF_ERROR(Take(*group, std::move(reports)));
           }
           show(target + 1, "");

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/file.h"
-#include "base/target_name.h"
 #include "inspect/byte_source.h"
+#include "runner/witness_rules.h"
 #include "tests/differential/cuobjdump.h"
 #include "tests/inspect/byte_writer.h"
 
@@ -32,41 +32,14 @@ constexpr size_t kMostUnexplained = 20;
 // Images copied for one run of cuobjdump where it gave up at the whole file.
 constexpr size_t kMostAtOnce = 64;
 
-bool IsPtx(const v1::Image& image) {
-  return image.kind() == v1::IMAGE_KIND_PTX ||
-         image.kind() == v1::IMAGE_KIND_RELOCATABLE_PTX;
-}
-
-// The kind as cuobjdump names it.
-absl::string_view KindOf(const v1::Image& image) {
-  switch (image.kind()) {
-    case v1::IMAGE_KIND_SASS:
-    case v1::IMAGE_KIND_RELOCATABLE_SASS:
-      return "elf";
-    case v1::IMAGE_KIND_PTX:
-    case v1::IMAGE_KIND_RELOCATABLE_PTX:
-      return "ptx";
-    case v1::IMAGE_KIND_LTO_IR:
-      return "nvvm";
-    default:
-      return "unknown";
-  }
-}
-
-std::string TargetOf(const v1::Image& image) {
-  const v1::TargetSuffix suffix = image.target().suffix();
-  return FormatTarget("sm", image.target().number(),
-                      suffix == v1::TARGET_SUFFIX_ARCH     ? 'a'
-                      : suffix == v1::TARGET_SUFFIX_FAMILY ? 'f'
-                                                           : '\0');
-}
-
 // Whether -symbols shows the kernels of such an image.
-bool NamesListed(const v1::Image& image) { return KindOf(image) == "elf"; }
+bool NamesListed(const v1::Image& image) {
+  return runner::WitnessKind(image) == "elf";
+}
 
 std::string Describe(const v1::Image& image) {
   return absl::StrCat(
-      KindOf(image), " ", TargetOf(image),
+      runner::WitnessKind(image), " ", runner::WitnessTarget(image),
       image.compression() == v1::COMPRESSION_NONE ? " plain" : " compressed",
       " with ", image.kernels_size(), " kernels at offset ", image.offset());
 }
@@ -140,7 +113,8 @@ class Comparer {
 void Comparer::CompareImage(const v1::Image& ours, const OracleImage& theirs,
                             const std::string& what, bool with_kernels) {
   bool equal =
-      KindOf(ours) == theirs.kind && TargetOf(ours) == theirs.target &&
+      runner::WitnessKind(ours) == theirs.kind &&
+      runner::WitnessTarget(ours) == theirs.target &&
       (ours.compression() != v1::COMPRESSION_NONE) == theirs.compressed;
   if (equal && with_kernels) {
     std::vector<std::string> names;
@@ -172,7 +146,7 @@ absl::Status Comparer::CompareFile(const std::string& file,
 
   uint64_t ptx_bytes = 0;
   for (const v1::Image* image : ours) {
-    if (IsPtx(*image)) ptx_bytes += image->expanded_bytes();
+    if (runner::IsPtx(*image)) ptx_bytes += image->expanded_bytes();
   }
   const bool with_ptx =
       ptx_bytes > 0 && ptx_bytes <= kMostPtxBytes && listing->gave_up.empty();
@@ -191,8 +165,9 @@ absl::Status Comparer::CompareFile(const std::string& file,
     }
   }
   for (size_t i = 0; i < ours.size() && i < theirs.size(); ++i) {
-    CompareImage(*ours[i], theirs[i], what,
-                 NamesListed(*ours[i]) || (IsPtx(*ours[i]) && with_ptx));
+    CompareImage(
+        *ours[i], theirs[i], what,
+        NamesListed(*ours[i]) || (runner::IsPtx(*ours[i]) && with_ptx));
   }
   if (theirs.size() > ours.size()) {
     Unexplained(absl::StrCat(what, ": ", theirs.size() - ours.size(),
@@ -247,7 +222,7 @@ absl::Status Comparer::CompareOneByOne(
       continue;
     }
     // The next image alone is the one it refuses.
-    ++comparison_.rules["cuobjdump-refuses"];
+    ++comparison_.rules[runner::kRuleRefuses];
     ++i;
     at_once = std::clamp(read + 1, size_t{2}, kMostAtOnce);
   }
@@ -275,7 +250,7 @@ absl::Status Comparer::CompareCopies(
 // A fatbin of one entry around the stored bytes of a bare image.
 std::string WrapImage(const v1::Image& image, std::string stored) {
   const bool packed = image.compression() != v1::COMPRESSION_NONE;
-  const bool ptx = IsPtx(image);
+  const bool ptx = runner::IsPtx(image);
   const uint32_t exact = static_cast<uint32_t>(stored.size());
   // PTX ends with a NUL.
   if (ptx && !packed) stored.push_back('\0');
@@ -324,13 +299,12 @@ absl::Status Compare(const std::string& path, const v1::FileReport& report,
       comparison.unexplained.push_back(
           absl::StrCat("damaged fatbin at ", fatbin.offset()));
     }
-    const bool listed = archive || fatbin.section() == ".nv_fatbin" ||
-                        fatbin.section() == "__nv_relfatbin";
-    std::vector<const v1::Image*>& into = fatbin.bare() ? bare
-                                          : !listed     ? elsewhere
-                                          : fatbin.section() == "__nv_relfatbin"
-                                              ? relocatable
-                                              : final_images;
+    const runner::WitnessPlace place = runner::PlaceOf(fatbin, archive);
+    std::vector<const v1::Image*>& into =
+        place == runner::WitnessPlace::kBare              ? bare
+        : place == runner::WitnessPlace::kOutsideSections ? elsewhere
+        : place == runner::WitnessPlace::kRelocatable     ? relocatable
+                                                          : final_images;
     bool moves = false;
     for (const v1::Image& image : fatbin.images()) {
       ++comparison.ours;
@@ -343,7 +317,7 @@ absl::Status Compare(const std::string& path, const v1::FileReport& report,
       if (!read.ok()) return read;
       wrapped.push_back(WrapImage(image, std::move(stored)));
     }
-    if (!moves || fatbin.bare() || listed) continue;
+    if (!moves || place != runner::WitnessPlace::kOutsideSections) continue;
     std::string bytes(fatbin.size_bytes(), '\0');
     const absl::Status read =
         source->ReadAt(fatbin.offset(), bytes.size(), bytes.data());
@@ -379,7 +353,7 @@ absl::Status Compare(const std::string& path, const v1::FileReport& report,
     if (!listing->gave_up.empty()) {
       // Compared one by one above.
     } else if (listing->images.size() == final_images.size()) {
-      comparison.rules["relocatable-needs-all"] += relocatable.size();
+      comparison.rules[runner::kRuleRelocatableNeedsAll] += relocatable.size();
     } else {
       comparer.Unexplained(absl::StrCat("without -all: theirs ",
                                         listing->images.size(), ", ours ",
@@ -388,12 +362,12 @@ absl::Status Compare(const std::string& path, const v1::FileReport& report,
   }
 
   if (const absl::Status status = comparer.CompareCopies(
-          "outside-sections", elsewhere, moved, entry_at(elsewhere));
+          runner::kRuleOutsideSections, elsewhere, moved, entry_at(elsewhere));
       !status.ok()) {
     return status;
   }
   return comparer.CompareCopies(
-      "bare-image", bare, wrapped,
+      runner::kRuleBareImage, bare, wrapped,
       [&wrapped](size_t i) -> absl::StatusOr<std::string> {
         return wrapped[i].substr(16);
       });

@@ -1,18 +1,16 @@
 // Compares a report with cuobjdump's listing, image by image in file order. A
-// difference is explained by a rule with a name, or it is an error. A rule
-// names the images that it explains one by one and is computed from the
-// report, so that none can hide an image more:
+// difference is explained by a named rule of the product
+// (runner/witness_rules.h), or it is an error. Where the product counts what a
+// rule explains, this test looks at each such image by itself:
 //
-//   outside-sections       fatbins in other sections than .nv_fatbin and
-//                          __nv_relfatbin: not listed. They are copied into a
-//                          .fatbin file, and compared there.
-//   bare-image             cubins, packed cubins and PTX outside any fatbin:
-//                          not listed. Put into a fatbin, and compared.
-//   relocatable-needs-all  without -all only .nv_fatbin is listed where it has
-//                          images: with it they are, and are compared.
-//   cuobjdump-refuses      "Invalid ELF" at an image: it ends there. The images
-//                          behind it are copied and compared; those at which
-//                          it ends again are counted here and not compared.
+//   outside-sections       copied into a .fatbin file, and compared there.
+//   bare-image             put into a fatbin, and compared.
+//   relocatable-needs-all  listed with -all, and compared; without it there are
+//                          the final images alone.
+//   cuobjdump-refuses      The images behind the one at which it ends are
+//   copied
+//                          and compared; those at which it ends again are
+//                          counted here and not compared.
 
 #ifndef TWINPATH_TESTS_DIFFERENTIAL_COMPARE_H_
 #define TWINPATH_TESTS_DIFFERENTIAL_COMPARE_H_

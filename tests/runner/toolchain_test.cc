@@ -14,6 +14,7 @@
 #include "runner/program_runner.h"
 #include "runner/run.h"
 #include "runner/sandbox.h"
+#include "runner/sequence.h"
 #include "tests/runner/toolchain_fixture.h"
 
 namespace twinpath::runner {
@@ -289,6 +290,23 @@ TEST_F(ToolchainTest, AnEntryAnswersForItsGpu) {
   ASSERT_EQ(response.toolchain_size(), 1);
   EXPECT_EQ(response.toolchain(0).gpu_uuid(), "GPU-of-nobody");
   EXPECT_FALSE(response.toolchain(0).holds());
+}
+
+// As agent and command line run an entry: through the child, once.
+TEST_F(ToolchainTest, AnEntryIsRunOnceByTheSequence) {
+  v1::Entry entry;
+  entry.set_name("toolchain");
+  entry.set_kind(v1::ENTRY_KIND_TOOLCHAIN);
+  const v1::CellResult result =
+      RunEntry(entry, {v1::PATH_NATIVE, v1::PATH_PTX_JIT, v1::PATH_PLAIN},
+               {"GPU-of-nobody"}, root_->path(), {});
+  EXPECT_TRUE(result.complete());
+  ASSERT_EQ(result.observations_size(), 1);
+  EXPECT_EQ(result.observations(0).ending(), v1::ENDING_EXITED);
+  ASSERT_EQ(result.toolchain_size(), 1);
+  EXPECT_EQ(result.toolchain(0).gpu_uuid(), "GPU-of-nobody");
+  EXPECT_EQ(result.toolchain(0).steps(0).name(), "gpu");
+  EXPECT_EQ(result.toolchain(0).steps(0).reasons_size(), 1);
 }
 
 // This machine's own nvcc, in the sandbox.
