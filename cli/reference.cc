@@ -37,11 +37,9 @@ struct Candidate {
   const v1::Observation* run;
 };
 
-bool IsGood(const v1::Entry& entry, const v1::Observation& run) {
-  if (run.simulated() || run.ending() != v1::ENDING_EXITED ||
-      run.exit_code() != entry.expected_exit() || !run.stdout().has_digest()) {
-    return false;
-  }
+// Whether everything of the run was delivered.
+bool IsWhole(const v1::Entry& entry, const v1::Observation& run) {
+  if (!run.stdout().has_digest()) return false;
   for (const v1::ExpectedFile& expected : entry.expected_files()) {
     const v1::OutputFile* file = verdict::FindFile(run, expected.name());
     if (file == nullptr || !file->problem().empty() ||
@@ -49,9 +47,7 @@ bool IsGood(const v1::Entry& entry, const v1::Observation& run) {
       return false;
     }
   }
-  const verdict::OutputMatch match = verdict::JudgeOutput(entry, run).match;
-  return match == verdict::OutputMatch::kMatches ||
-         match == verdict::OutputMatch::kNotJudged;
+  return true;
 }
 
 // The run of the cell a reference can be made of; nullptr if there is none.
@@ -60,9 +56,13 @@ const v1::Observation* GoodRun(const v1::Entry& entry, const v1::Cell& cell,
   if (cell.simulated() || cell.result().simulated()) return nullptr;
   for (const v1::Path path : kPreferred) {
     if (wanted != v1::PATH_UNSPECIFIED && wanted != path) continue;
+    const verdict::PathEvaluation evaluation =
+        verdict::EvaluatePath(entry, path, cell.result(),
+                              verdict::PredictionFor(cell.predictions(), path));
+    if (evaluation.status != verdict::PathStatus::kProven) continue;
     for (const v1::Observation& run : cell.result().observations()) {
       if (run.path() == path && !run.jit_proof() && !run.traced() &&
-          IsGood(entry, run)) {
+          run.ending() == v1::ENDING_EXITED && IsWhole(entry, run)) {
         return &run;
       }
     }
@@ -143,10 +143,11 @@ absl::StatusOr<v1::Reference> MakeReference(const v1::Sweep& sweep,
         absl::StrCat("the sweep has no cell on host ", Printable(choice.host)));
   }
   if (candidates.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "entry ", entry->name(),
-        ": no run of a real GPU ended as the entry expects and left all its "
-        "files; a reference is made of nothing less"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("entry ", entry->name(),
+                     ": no run of a real GPU is proven and left all the files "
+                     "that the entry "
+                     "names; a reference is made of nothing less"));
   }
   const Candidate& first = candidates[0];
   for (const Candidate& other : candidates) {

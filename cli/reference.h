@@ -32,8 +32,8 @@ struct ReferenceChoice {
 
 // Makes a reference of the result that `choice` leaves: of several the first,
 // if all are equal as their entry compares them. FAILED_PRECONDITION if none is
-// left that ran, was not simulated, ended as its entry expects and holds every
-// file its entry names; if those left differ, saying which; NOT_FOUND for an
+// left that is not simulated, proven on its path and holds every file its entry
+// names; if those left differ, saying which; NOT_FOUND for an
 // entry or host the sweep does not have. Bytes are kept where they are complete
 // and, all together, short enough to travel in an entry.
 absl::StatusOr<v1::Reference> MakeReference(const v1::Sweep& sweep,

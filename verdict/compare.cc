@@ -230,6 +230,7 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
   std::vector<std::string> differing;
   std::vector<std::string> by_rule;
   std::vector<std::string> unknown;
+  bool only_numbers = true;
   for (const PartDifference& part : parts) {
     if (!part.differs) {
       unknown.push_back(part.why);
@@ -237,6 +238,7 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
       by_rule.push_back(part.why);
     } else {
       differing.push_back(part.why);
+      only_numbers &= part.only_numbers;
     }
   }
   const auto finding = [&cell](absl::string_view code, absl::string_view detail,
@@ -263,7 +265,13 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
     return finding("TP402",
                    absl::StrCat("native and ptx-jit both exited well: ",
                                 absl::StrJoin(differing, ", ")),
-                   severity);
+                   severity,
+                   only_numbers
+                       ? "Only numbers differ. If they may, say how far: "
+                         "compare: {numbers: {...}} in the sweep file, "
+                         "--compare numbers with check. If not, look for code "
+                         "guarded by __CUDA_ARCH__."
+                       : "");
   }
   return finding(
       "TP434",

@@ -247,6 +247,12 @@ std::optional<WordDifference> CompareBytes(absl::string_view expected,
   };
   difference.expected = shown(expected);
   difference.seen = shown(seen);
+  const std::optional<double> a = ReadNumber(difference.expected);
+  const std::optional<double> b = ReadNumber(difference.seen);
+  if (a && b) {
+    difference.expected_number = a;
+    difference.seen_number = b;
+  }
   return difference;
 }
 

@@ -1,6 +1,7 @@
 #include "verdict/run_compare.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -41,6 +42,14 @@ Side SideOf(const v1::Digest& digest, const std::string* bytes) {
 std::string PartName(const v1::Entry& entry, int part) {
   if (part == kStandardOutput) return "standard output";
   return absl::StrCat("file ", Printable(entry.expected_files(part).name()));
+}
+
+// A tolerance that every finite number is within.
+v1::Tolerance AnyNumber() {
+  v1::Tolerance tolerance;
+  tolerance.set_absolute(std::numeric_limits<double>::max());
+  tolerance.set_nan_equals_nan(true);
+  return tolerance;
 }
 
 class Comparer {
@@ -97,6 +106,8 @@ class Comparer {
       place = CompareBytes(expected.text, seen.text);
     }
     Differs(part, "differs", std::move(place));
+    parts_.back().only_numbers =
+        whole && !CompareNumbers(expected.text, seen.text, AnyNumber());
   }
 
   void CompareAsNumbers(int part, const Side& expected, const Side& seen) {

@@ -29,6 +29,8 @@ struct PartDifference {
   std::string why;
   // Where, if the texts were kept so far.
   std::optional<WordDifference> place;
+  // Byte for byte they differ, and with every number left out they would not.
+  bool only_numbers = false;
 };
 
 // Whether results of the entry are compared at all.

@@ -69,6 +69,13 @@ TEST(CompareRuns, ExactByDefault) {
   EXPECT_EQ(parts[0].place->seen, "1.00");
 }
 
+TEST(CompareRuns, SaysWhereOnlyNumbersDiffer) {
+  EXPECT_TRUE(CompareRuns({}, Printed("a 1"), Printed("a 2"))[0].only_numbers);
+  EXPECT_FALSE(CompareRuns({}, Printed("a 1"), Printed("b 2"))[0].only_numbers);
+  EXPECT_FALSE(
+      CompareRuns({}, Printed("a 1"), Printed("a inf"))[0].only_numbers);
+}
+
 TEST(CompareRuns, NumbersWithinTheTolerance) {
   EXPECT_THAT(CompareRuns(Numbers(0.1), Printed("a 1.0"), Printed("a 1.05")),
               IsEmpty());
