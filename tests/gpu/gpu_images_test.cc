@@ -29,7 +29,7 @@ constexpr char kFacts[] = R"({
     "ptxIsaProbe": {"state": "PROBE_STATE_OK"},
     "ptxIsaCeiling": {"major": 9}},
   "gpuProbe": {"state": "PROBE_STATE_OK"},
-  "gpus": [{"uuid": "GPU-1", "name": "NVIDIA Fake",
+  "gpus": [{"uuid": "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f", "name": "NVIDIA Fake",
             "computeCapability": {"major": 9},
             "capabilityProbe": {"state": "PROBE_STATE_OK"}}]})";
 
@@ -105,7 +105,7 @@ TEST_F(GpuImages, EqualAnswersPass) {
 TEST_F(GpuImages, ADyingDriverIsNamedAndTheRestStillTried) {
   const std::vector<std::string> files = Kernels();
   if (files.empty()) GTEST_SKIP() << "no nvcc: no check programs";
-  const ProcessResult ran = Run("image:sm_80=crash", {files[0]});
+  const ProcessResult ran = Run("image:sm_90=crash", {files[0]});
   EXPECT_THAT(ran.out.head, HasSubstr("died"));
   EXPECT_THAT(ran.out.head, HasSubstr("signal 6"));
   EXPECT_THAT(ran.out.head, HasSubstr("| native |"));
