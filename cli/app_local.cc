@@ -161,10 +161,6 @@ void Builder::Check() {
       }
     }
     if (o_.check.files.empty()) throw CLI::RequiredError("FILE");
-    if (!o_.check.oci_image.empty() && o_.check.arguments.empty()) {
-      throw CLI::ValidationError("--oci-image",
-                                 "needs the command behind --, such as -- app");
-    }
     if (o_.check.images) {
       if (!o_.check.arguments.empty()) {
         throw CLI::ValidationError("--images",

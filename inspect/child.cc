@@ -7,11 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iterator>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/subprocess.h"
@@ -150,6 +154,24 @@ absl::StatusOr<OciNeeds> SurveyInChild(const LayoutFiles& files) {
   return needs;
 }
 
+// Opens the files of a layout that lie in no folder together.
+absl::StatusOr<OpenFile> OpenLayoutFiles(const InspectTarget& target) {
+  OpenFile file;
+  for (const auto& [in_layout, path] : target.layout_files) {
+    absl::StatusOr<UniqueFd> fd =
+        file.fds.size() < kMaxBatchFiles
+            ? OpenRegularFile(path)
+            : absl::ResourceExhaustedError("more files than are opened");
+    if (fd.ok()) {
+      file.fds.push_back(*std::move(fd));
+      file.paths.push_back(in_layout);
+    } else {
+      file.unopened[in_layout] = std::string(MessageOf(fd.status()));
+    }
+  }
+  return file;
+}
+
 absl::StatusOr<OpenFile> OpenTarget(const InspectTarget& target) {
   OpenFile file;
   if (!target.oci_layout) {
@@ -157,6 +179,7 @@ absl::StatusOr<OpenFile> OpenTarget(const InspectTarget& target) {
     file.fds.push_back(std::move(fd));
     return file;
   }
+  if (!target.layout_files.empty()) return OpenLayoutFiles(target);
   TWINPATH_ASSIGN_OR_RETURN(LayoutFiles files,
                             OpenLayout(target.path, SurveyInChild));
   file.fds = std::move(files.fds);
@@ -509,6 +532,40 @@ absl::StatusOr<v1::FileReport> InspectInChild(const std::string& path,
   return std::move(all.front());
 }
 
+namespace {
+
+// Folders of an artifact that are OCI image layouts: they hold an oci-layout
+// and an index.json. "" is the artifact's own.
+std::vector<std::string> LayoutFoldersOf(const v1::Artifact& artifact) {
+  std::set<absl::string_view> names;
+  for (const v1::ArtifactFile& file : artifact.files()) {
+    if (file.type() == v1::FILE_TYPE_REGULAR) names.insert(file.name());
+  }
+  std::vector<std::string> folders;
+  for (absl::string_view name : names) {
+    if (!absl::ConsumeSuffix(&name, "oci-layout") ||
+        (!name.empty() && !absl::ConsumeSuffix(&name, "/"))) {
+      continue;
+    }
+    if (names.contains(
+            absl::StrCat(name, name.empty() ? "" : "/", "index.json"))) {
+      folders.emplace_back(name);
+    }
+  }
+  return folders;
+}
+
+// Whether a file of the artifact is one that the layout in `folder` may have.
+bool IsInLayout(absl::string_view name, absl::string_view folder) {
+  if (!folder.empty() && (!absl::ConsumePrefix(&name, folder) ||
+                          !absl::ConsumePrefix(&name, "/"))) {
+    return false;
+  }
+  return MayBeOciPath(name);
+}
+
+}  // namespace
+
 absl::StatusOr<v1::ArtifactReport> InspectArtifact(
     const v1::Artifact& artifact, const PathOfFile& path_of,
     const InspectOptions& options) {
@@ -525,10 +582,31 @@ absl::StatusOr<v1::ArtifactReport> InspectArtifact(
     }
   };
   std::vector<InspectTarget> targets;
+  // Image layouts by their folders, each one target.
+  std::map<std::string, size_t> layouts;
+  for (const std::string& folder : LayoutFoldersOf(artifact)) {
+    layouts[folder] = targets.size();
+    targets.push_back({.path = "",
+                       .name = !folder.empty()           ? folder
+                               : artifact.name().empty() ? "oci_image"
+                                                         : artifact.name(),
+                       .oci_layout = true});
+  }
   for (const v1::ArtifactFile& file : artifact.files()) {
     if (file.type() != v1::FILE_TYPE_REGULAR) continue;
     TWINPATH_ASSIGN_OR_RETURN_CTX(std::string path, path_of(file),
                                   Printable(file.name()));
+    const auto layout = std::find_if(
+        layouts.begin(), layouts.end(), [&file](const auto& entry) {
+          return IsInLayout(file.name(), entry.first);
+        });
+    if (layout != layouts.end()) {
+      const std::string& folder = layout->first;
+      targets[layout->second].layout_files.emplace_back(
+          file.name().substr(folder.empty() ? 0 : folder.size() + 1),
+          std::move(path));
+      continue;
+    }
     targets.push_back({.path = std::move(path), .name = file.name()});
   }
   TWINPATH_RETURN_IF_ERROR(InspectFiles(

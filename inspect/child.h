@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,6 +42,9 @@ struct InspectTarget {
   // `path` is a folder with an OCI image layout (folder.h), to be read as one
   // carrier.
   bool oci_layout = false;
+  // With oci_layout: the layout's files, by their paths in it and on disk,
+  // where they lie in no folder together; `path` is not used then.
+  std::vector<std::pair<std::string, std::string>> layout_files = {};
 };
 
 // Gets the outcome of target number `target`. `opened` is OK and `reports` has

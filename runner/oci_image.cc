@@ -421,9 +421,14 @@ absl::Status Podman::ShowHostStorage() {
   for (const char* driver : {"overlay", "vfs", "btrfs"}) {
     const std::string images =
         JoinPath(root, absl::StrCat(driver, "-images/images.json"));
-    if (access(images.c_str(), R_OK) == 0) {
-      return WriteStorageConf(driver, root);
+    if (access(images.c_str(), R_OK) != 0) continue;
+    // Both storages have to be of one kind. What was loaded so far is not the
+    // image looked for.
+    for (const char* name : {"storage", "run"}) {
+      RemoveTree(JoinPath(folder_, name)).IgnoreError();
+      TWINPATH_RETURN_IF_ERROR(MakeDirectories(JoinPath(folder_, name), 0700));
     }
+    return WriteStorageConf(driver, root);
   }
   return absl::UnavailableError(absl::StrCat("no images in ", root));
 }

@@ -101,6 +101,10 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
           "--oci-image: expected sha256: and 64 lower-case hexadecimal digits; "
           "twinpath inspect FILE names the images of a file");
     }
+    if (options.arguments.empty()) {
+      return absl::InvalidArgumentError(
+          "--oci-image: needs the command behind --, such as -- app");
+    }
     entry.set_kind(v1::ENTRY_KIND_OCI);
     entry.set_oci_image(options.oci_image);
   } else {
@@ -240,8 +244,8 @@ int RunCheck(const CheckOptions& options, Console& console) {
     sources.push_back(ArtifactSource{file, "", ""});
   }
   struct stat info {};
-  if (!options.images && options.oci_image.empty() && stat(options.files[0].c_str(), &info) == 0 &&
-      S_ISDIR(info.st_mode)) {
+  if (!options.images && options.oci_image.empty() &&
+      stat(options.files[0].c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
     return console.Fail(
         absl::InvalidArgumentError(absl::StrCat(
             Printable(options.files[0]), ": it is a folder, not a program")),
@@ -285,7 +289,8 @@ int RunCheck(const CheckOptions& options, Console& console) {
 
     v1::HostPrediction& host = *predictions.add_hosts();
     *host.mutable_facts() = facts;
-    const std::vector<v1::Reason> obstacles = WhyNotRun(facts, !options.oci_image.empty());
+    const std::vector<v1::Reason> obstacles =
+        WhyNotRun(facts, !options.oci_image.empty());
     host.mutable_problems()->Add(obstacles.begin(), obstacles.end());
     const std::vector<const v1::Gpu*> gpus =
         RunnableGpus(facts, options.all_gpus);
