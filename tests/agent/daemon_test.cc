@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "base/subprocess.h"
+#include "runner/paths.h"
 #include "tests/agent/fake_coordinator.h"
 #include "tests/agent/temp.h"
 
@@ -163,6 +164,77 @@ TEST_F(DaemonTest, ReportsSwitchesSetInItsEnvironment) {
   }
   EXPECT_THAT(leaks, Contains("CUDA_FORCE_PTX_JIT"));
   EXPECT_THAT(leaks, Not(Contains("CUDA_CACHE_DISABLE")));
+}
+
+// All of them at once, and an auditor that the loader cannot load.
+TEST_F(DaemonTest, ReportsEverySwitchOfItsEnvironment) {
+  std::vector<std::string> environment = {"LD_AUDIT=/nowhere/audit.so",
+                                          "LD_PRELOAD=/nowhere/preload.so"};
+  std::vector<std::string> names = {"LD_AUDIT", "LD_PRELOAD"};
+  for (const absl::string_view name : runner::JitVariables()) {
+    environment.push_back(absl::StrCat(name, "=1"));
+    names.emplace_back(name);
+  }
+  Daemon daemon(Arguments(), Environment(environment));
+  ASSERT_TRUE(coordinator_.AwaitCount(Kind::kFacts, 1));
+  std::vector<std::string> leaks;
+  const v1::HostFacts facts = coordinator_.Kind(Kind::kFacts)[0].facts();
+  for (const v1::EnvironmentLeak& leak : facts.leaks()) {
+    if (leak.origin() == "process") leaks.push_back(leak.variable());
+  }
+  EXPECT_THAT(leaks, ::testing::IsSupersetOf(names));
+}
+
+// The host's owner has the last word: no leases, said at once, and over a
+// restart.
+TEST_F(DaemonTest, PauseIsToldAtOnceAndHoldsOverARestart) {
+  const auto refusals = [this] {
+    std::vector<std::string> reasons;
+    for (const v1::AgentMessage& message :
+         coordinator_.Kind(Kind::kHeartbeat)) {
+      reasons.push_back(message.heartbeat().refuses_leases()
+                            ? message.heartbeat().refusal_reason()
+                            : "");
+    }
+    return reasons;
+  };
+  const std::string state = JoinPath(temp_.path(), "state");
+  {
+    Daemon daemon(Arguments(), Environment());
+    ASSERT_TRUE(coordinator_.AwaitCount(Kind::kFacts, 1));
+    ASSERT_TRUE(coordinator_.AwaitCount(Kind::kHeartbeat, 1));
+    const auto paused =
+        Run({"pause", "--state", state, "--for", "2h", "training", "run"});
+    ASSERT_THAT(paused, IsOk());
+    EXPECT_EQ(paused->exit_code, 0) << paused->err.head;
+    EXPECT_THAT(paused->out.head, HasSubstr("training run"));
+    ASSERT_TRUE(coordinator_.AwaitCount(Kind::kFacts, 2));
+    EXPECT_TRUE(coordinator_.Kind(Kind::kFacts)[1].facts().paused());
+    ASSERT_TRUE(coordinator_.AwaitCount(Kind::kHeartbeat, 2));
+    EXPECT_THAT(refusals().back(), HasSubstr("TP138 host-paused"));
+    EXPECT_THAT(refusals().back(), HasSubstr("training run"));
+  }
+  const size_t before = coordinator_.Kind(Kind::kFacts).size();
+  Daemon daemon(Arguments(), Environment());
+  ASSERT_TRUE(coordinator_.AwaitCount(Kind::kFacts, before + 1));
+  EXPECT_TRUE(coordinator_.Kind(Kind::kFacts)[before].facts().paused());
+  const auto resumed = Run({"resume", "--state", state});
+  ASSERT_THAT(resumed, IsOk());
+  EXPECT_EQ(resumed->out.head, "resumed\n");
+  ASSERT_TRUE(coordinator_.AwaitCount(Kind::kFacts, before + 2));
+  EXPECT_FALSE(coordinator_.Kind(Kind::kFacts)[before + 1].facts().paused());
+}
+
+TEST_F(DaemonTest, PauseThatCannotBeMadeIsSaid) {
+  const auto nowhere = Run({"--state", "/nonexistent/state", "pause"});
+  ASSERT_THAT(nowhere, IsOk());
+  EXPECT_EQ(nowhere->exit_code, 2);
+  EXPECT_THAT(nowhere->err.head, HasSubstr("--state"));
+  const auto length =
+      Run({"--state", temp_.path(), "pause", "--for", "tomorrow"});
+  ASSERT_THAT(length, IsOk());
+  EXPECT_EQ(length->exit_code, 2);
+  EXPECT_THAT(length->err.head, HasSubstr("no length of time"));
 }
 
 TEST_F(DaemonTest, ASecondAgentIsKeptOutOfTheStateFolder) {
