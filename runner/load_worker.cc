@@ -1,5 +1,6 @@
 #include "runner/load_worker.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -63,6 +64,11 @@ LoadAnswer LinkAll(LoadDriver& driver, int fd, uint32_t id,
 }  // namespace
 
 int RunLoadWorker(const std::string& file) {
+  // A fault of the driver ends this process and says which it was, whoever else
+  // would like to handle it.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    std::signal(fault, SIG_DFL);
+  }
   // Drivers print as they please.
   const int out = ClaimStandardOutput();
   UniqueFd fd;

@@ -92,7 +92,7 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
   policy.set_strict(options.strict);
   *spec.mutable_release()->mutable_artifact() = artifact;
   v1::Entry& entry = *spec.mutable_release()->add_entries();
-  entry.set_name("check");
+  entry.set_name(options.images ? "images" : "check");
   if (options.images) {
     entry.set_kind(v1::ENTRY_KIND_IMAGES);
   } else if (!options.oci_image.empty()) {
@@ -197,13 +197,14 @@ v1::Conditions ConditionsNow(const v1::HostFacts& start) {
   return compat::ConditionsOf(facts);
 }
 
-v1::Cell NewCell(const v1::HostFacts& facts, const v1::Gpu* gpu) {
+v1::Cell NewCell(const v1::Entry& entry, const v1::HostFacts& facts,
+                 const v1::Gpu* gpu) {
   v1::Cell cell;
   cell.set_id(RandomHex(16));
   cell.set_sweep_id("local");
   cell.set_host_id("this-host");
   cell.set_host_name(facts.host_name());
-  cell.set_entry("check");
+  cell.set_entry(entry.name());
   cell.set_cpu_architecture(facts.cpu_architecture());
   cell.set_driver(DriverText(facts));
   *cell.mutable_conditions_digest() = compat::ConditionsOf(facts).digest();
@@ -300,7 +301,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
     if (!obstacles.empty()) {
       // A cell of its own, so that the verdict names what is missing.
       v1::Cell& cell = *sweep.add_cells() =
-          NewCell(facts, gpus.empty() ? nullptr : gpus[0]);
+          NewCell(entry, facts, gpus.empty() ? nullptr : gpus[0]);
       cell.set_state(v1::CELL_STATE_DONE);
       cell.mutable_result()->set_result_id(RandomHex(16));
       cell.mutable_result()->set_cell_id(cell.id());
@@ -326,7 +327,7 @@ int RunCheck(const CheckOptions& options, Console& console) {
       const runner::DeviceWatchStarter watch =
           runner::WatchesOf(runner::ProbeOptions());
       for (const v1::Gpu* gpu : gpus) {
-        v1::Cell cell = NewCell(facts, gpu);
+        v1::Cell cell = NewCell(entry, facts, gpu);
         if (!options.images) {
           for (v1::PathPrediction& prediction :
                predictor.PredictEntry(entry, facts, *gpu, **tables)) {

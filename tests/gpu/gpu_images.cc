@@ -40,6 +40,7 @@
 #include "compat/tables.h"
 #include "runner/facts.h"
 #include "runner/load_images.h"
+#include "runner/loader.h"
 #include "tests/gpu/image_plan.h"
 #include "tests/gpu/image_table.h"
 
@@ -58,10 +59,18 @@ struct Options {
 };
 
 std::vector<std::string> EnvironmentOf(size_t path, const std::string& gpu) {
+  // Where no loader cache lists the driver.
+  const std::string driver = runner::DriverFolder();
   std::vector<std::string> environment;
   for (char** each = environ; *each != nullptr; ++each) {
     // The JIT switches, the cache's and the loading mode are ours to set.
-    if (!absl::StartsWith(*each, "CUDA_")) environment.emplace_back(*each);
+    if (!absl::StartsWith(*each, "CUDA_") &&
+        (driver.empty() || !absl::StartsWith(*each, "LD_LIBRARY_PATH="))) {
+      environment.emplace_back(*each);
+    }
+  }
+  if (!driver.empty()) {
+    environment.push_back(absl::StrCat("LD_LIBRARY_PATH=", driver));
   }
   environment.push_back("CUDA_CACHE_DISABLE=1");
   environment.push_back("CUDA_MODULE_LOADING=EAGER");
