@@ -127,10 +127,11 @@ std::vector<ToolchainGpu> GpusToCheck(const v1::ProbeResponse& probe,
   v1::Reason fault;
   if (!Works(probe.driver().probe())) {
     fault = OfProbe(probe.driver().probe(), "TP101");
+  } else if (!Works(probe.gpu_probe())) {
+    // NVML may list GPUs that CUDA gives to nobody here.
+    fault = OfProbe(probe.gpu_probe(), "TP106");
   } else if (probe.gpus().empty()) {
-    fault = Works(probe.gpu_probe())
-                ? ToolchainReason("TP106", "the driver lists no GPU")
-                : OfProbe(probe.gpu_probe(), "TP106");
+    fault = ToolchainReason("TP106", "the driver lists no GPU");
   }
   if (!fault.code().empty()) {
     if (uuids.empty()) result.push_back(NoGpu("", fault));

@@ -85,6 +85,18 @@ TEST(GpusToCheck, FaultsOfTheDriverAreToldApart) {
   EXPECT_EQ(code(v1::PROBE_STATE_UNSPECIFIED, 0), "TP102");
 }
 
+TEST(GpusToCheck, GpusThatNvmlListsAndCudaDoesNotAreNone) {
+  v1::ProbeResponse probe = Works();
+  *probe.add_gpus() = Gpu("GPU-1", 9, 0);
+  probe.mutable_gpu_probe()->set_state(v1::PROBE_STATE_FAILED);
+  probe.mutable_gpu_probe()->set_cuda_error(100);
+  const auto gpus = GpusToCheck(probe, {"GPU-1"}, false);
+  ASSERT_THAT(gpus, SizeIs(1));
+  EXPECT_EQ(gpus[0].target.number(), 0u);
+  ASSERT_THAT(gpus[0].reasons, SizeIs(1));
+  EXPECT_EQ(gpus[0].reasons[0].code(), "TP106");
+}
+
 TEST(GpusToCheck, NamedOnesOnlyAndAnUnknownOneSaysSo) {
   v1::ProbeResponse probe = Works();
   *probe.add_gpus() = Gpu("GPU-1", 9, 0);

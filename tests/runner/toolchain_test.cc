@@ -9,8 +9,10 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "runner/probe.h"
 #include "runner/program_runner.h"
 #include "runner/run.h"
 #include "runner/sandbox.h"
@@ -97,6 +99,49 @@ TEST_F(ToolchainTest, FailedQueryComesBeforeAnyCompileStep) {
   EXPECT_FALSE(check.has_compute_capability());
   EXPECT_FALSE(check.has_target());
   EXPECT_THAT(requests_, IsEmpty());
+}
+
+// The probe child with a driver that is none (fake_cuda).
+TEST_F(ToolchainTest, WhatADriverSaysOfItsGpus) {
+  Toolkit(Builds("good"));
+  const auto first = [this](const std::string& words,
+                            absl::Duration deadline = absl::Minutes(2)) {
+    options_.probe = [words, deadline]() -> v1::ProbeResponse {
+      v1::ProbeRequest request;
+      request.set_driver(true);
+      request.set_ptx_isa_ceiling(true);
+      ProbeOptions how;
+      how.library_directory =
+          JoinPath(std::getenv("TWINPATH_BIN_DIR"), "fake_drivers/full");
+      how.environment = {"TWINPATH_FAKE_CUDA=" + words};
+      auto answer = ProbeInChild(request, deadline, how);
+      EXPECT_THAT(answer, IsOk());
+      return answer.ok() ? *answer : v1::ProbeResponse();
+    };
+    auto work = TempDirectory::Make();
+    EXPECT_THAT(work, IsOk());
+    options_.work_directory = work->path();
+    return CheckToolchains(options_)[0];
+  };
+  const v1::ToolchainCheck works = first("gpu=9.0");
+  EXPECT_TRUE(works.holds()) << LastReason(works);
+  EXPECT_EQ(works.target().number(), 90u);
+  // A GPU that the toolkit does not know.
+  EXPECT_THAT(LastReason(first("gpu=12.1")), StartsWith("TP110: nvcc 13.0.88"));
+  for (const auto& [words, code] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"gpu=9.0 attribute=999", "TP107: "},
+           {"init=803", "TP104: "},
+           {"init=100", "TP106: "},
+           {"init=999", "TP102: "},
+           {"crash", "TP102: "}}) {
+    const v1::ToolchainCheck check = first(words);
+    EXPECT_THAT(StepNames(check), ElementsAre("gpu")) << words;
+    EXPECT_THAT(LastReason(check), StartsWith(code)) << words;
+    EXPECT_FALSE(check.has_compute_capability()) << words;
+  }
+  EXPECT_THAT(LastReason(first("hang", absl::Seconds(1))),
+              StartsWith("TP103: "));
 }
 
 TEST_F(ToolchainTest, NoNvcc) {
