@@ -17,11 +17,12 @@
 namespace twinpath::runner {
 
 // Most that is kept of each kind; what lies behind is counted as dropped.
-inline constexpr size_t kMaxTracedObjects = 4096;
-inline constexpr size_t kMaxTracedModules = 2048;
-inline constexpr size_t kMaxTracedKernels = 4096;
+// A trace then takes about a megabyte at most: results travel in messages.
+inline constexpr size_t kMaxTracedObjects = 2048;
+inline constexpr size_t kMaxTracedModules = 1024;
+inline constexpr size_t kMaxTracedKernels = 2048;
 // Most bytes of paths, and of kernels' names.
-inline constexpr size_t kMaxTracedNameBytes = size_t{1} << 20;
+inline constexpr size_t kMaxTracedNameBytes = size_t{256} << 10;
 
 struct ModuleRecord {
   Sha256 digest;

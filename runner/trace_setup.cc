@@ -27,12 +27,18 @@ namespace {
 constexpr absl::string_view kLibrary = "libcupti.so.";
 constexpr size_t kMaxCupti = 8;
 
+// Without links; "" if it does not exist.
+std::string Resolved(const std::string& path) {
+  char resolved[PATH_MAX];
+  return realpath(path.c_str(), resolved) == nullptr ? "" : resolved;
+}
+
 // Beside the programs that only other programs start. It is no program itself,
 // and some systems install libraries without the right to execute them.
 std::string LibraryPath(absl::string_view name) {
   const absl::StatusOr<std::string> inside = FindCompanion("twinpath-inside");
   if (!inside.ok()) return "";
-  std::string path = JoinPath(DirName(*inside), name);
+  std::string path = Resolved(JoinPath(DirName(*inside), name));
   return access(path.c_str(), R_OK) == 0 ? path : "";
 }
 
@@ -63,16 +69,18 @@ std::vector<std::string> FindCupti(
   const auto consider = [&](const std::string& path) {
     const absl::string_view name = BaseName(path);
     int major = 0;
-    char resolved[PATH_MAX];
     // Exactly libcupti.so.N: what its soname is.
     if (!absl::StartsWith(name, kLibrary) ||
         !absl::SimpleAtoi(name.substr(kLibrary.size()), &major) ||
-        path.find(':') != std::string::npos ||
-        realpath(path.c_str(), resolved) == nullptr ||
-        access(resolved, R_OK) != 0 || !seen.insert(resolved).second) {
+        path.find(':') != std::string::npos) {
       return;
     }
-    found.emplace_back(major, path);
+    // Links on the way need not lead to the same place in the sandbox.
+    const std::string resolved = Resolved(path);
+    if (access(resolved.c_str(), R_OK) != 0 || !seen.insert(resolved).second) {
+      return;
+    }
+    found.emplace_back(major, resolved);
   };
   const auto look = [&](const std::string& folder) {
     const auto names = ListDirectory(folder);
@@ -108,7 +116,7 @@ std::vector<std::string> FindCupti(
 std::vector<std::string> FindCupti() {
   if (const char* named = std::getenv("TWINPATH_CUPTI");
       named != nullptr && *named != '\0') {
-    return {named};
+    return {Resolved(named).empty() ? named : Resolved(named)};
   }
   std::vector<std::string> environment;
   for (const char* name : {"PATH", "CUDA_HOME", "CUDA_PATH"}) {
@@ -169,10 +177,19 @@ void TraceSetup::AddVariables(
 }
 
 std::vector<std::string> TraceSetup::Shown() const {
+  std::vector<std::string> files = cupti_;
+  files.push_back(audit_);
+  files.push_back(trace_);
   std::vector<std::string> result;
-  if (!audit_.empty()) result.push_back(audit_);
-  if (!trace_.empty()) result.push_back(trace_);
-  result.insert(result.end(), cupti_.begin(), cupti_.end());
+  for (std::string& file : files) {
+    // Everything else is there as it is on the host.
+    for (const char* folder : {"/tmp/", "/run/", "/var/tmp/", "/dev/"}) {
+      if (absl::StartsWith(file, folder)) {
+        result.push_back(std::move(file));
+        break;
+      }
+    }
+  }
   return result;
 }
 

@@ -43,7 +43,7 @@ class TraceSetup {
   // Adds the variables; the list stays sorted by name.
   void AddVariables(std::vector<v1::EnvironmentVariable>& environment) const;
 
-  // Files the process must see.
+  // Files the process must see and that lie in folders the sandbox hides.
   std::vector<std::string> Shown() const;
 
   // The folder, opened before the program started, so that it cannot put

@@ -148,6 +148,25 @@ void CheckCompiled(const v1::Observation& traced, PathEvaluation& evaluation) {
   }
 }
 
+// Whose kernels the modules were that plain compiled by surprise (TP314).
+void NameSilentJit(const v1::Observation& traced, PathEvaluation& evaluation) {
+  const v1::Trace& trace = traced.trace();
+  std::set<std::string> files;
+  for (const v1::TracedModule& module : trace.modules()) {
+    if (module.origin() == v1::MODULE_ORIGIN_COMPILED &&
+        !module.file().empty()) {
+      files.insert(Printable(TracedFileName(trace, module.file())));
+    }
+  }
+  if (files.empty()) return;
+  for (v1::Reason& reason : evaluation.reasons) {
+    if (reason.code() != "TP314") continue;
+    reason.set_detail(absl::StrCat(reason.detail(),
+                                   "; traced: modules with kernels of ",
+                                   absl::StrJoin(files, ", ")));
+  }
+}
+
 }  // namespace
 
 bool NeedsTrace(const v1::Entry& entry) {
@@ -228,6 +247,7 @@ void ApplyTrace(const v1::Entry& entry, v1::Path path,
     return;
   }
   if (path == v1::PATH_PTX_JIT) CheckCompiled(*traced, evaluation);
+  if (path == v1::PATH_PLAIN) NameSilentJit(*traced, evaluation);
 }
 
 std::vector<TraceClaim> JudgeNeededTrace(const v1::Entry& entry,

@@ -31,8 +31,9 @@ const v1::Observation* TracedRun(const v1::CellResult& result, v1::Path path);
 //            inconclusive (TP308), unless the files bring no device code and
 //            the entry's output was checked; on ptx-jit kernels that came from
 //            machine code are named (TP334), and where all of them did nothing
-//            is proven (TP309). A traced run that ended in another way proves
-//            nothing (TP331).
+//            is proven (TP309); on plain the files whose kernels were compiled
+//            by surprise are named (TP314). A traced run that ended in another
+//            way proves nothing (TP331).
 //   failed   names the file that owns the kernel that was refused (TP333).
 void ApplyTrace(const v1::Entry& entry, v1::Path path,
                 const v1::CellResult& result,

@@ -1,8 +1,15 @@
 // Traced runs, in the sandbox, with a driver and a CUPTI that are none
 // (helpers/fake_trace_driver.c).
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
+#include <fstream>
 #include <map>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -10,6 +17,7 @@
 #include "base/subprocess.h"
 #include "runner/paths.h"
 #include "runner/sequence.h"
+#include "runner/trace/record.h"
 #include "runner/trace_result.h"
 #include "tests/runner/run_fixture.h"
 
@@ -302,6 +310,99 @@ TEST_F(TraceTest, SequenceTracesWhatFailed) {
   EXPECT_FALSE(result.observations(1).jit_proof());
   EXPECT_EQ(result.observations(1).trace().refused_launches(), 1u);
   EXPECT_TRUE(result.observations(1).cache().observed());
+}
+
+// Whatever stands in the folder, reading ends and stays within its bounds.
+class TraceRecordsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = TempDirectory::Make();
+    ASSERT_THAT(made, IsOk());
+    folder_.emplace(*std::move(made));
+    fd_ = UniqueFd(open(folder_->path().c_str(), O_RDONLY | O_DIRECTORY));
+    ASSERT_TRUE(fd_.valid());
+  }
+  std::string Path(const std::string& name) const {
+    return JoinPath(folder_->path(), name);
+  }
+  static std::string Record(uint16_t type, uint64_t a, uint64_t b,
+                            const std::string& payload) {
+    TraceRecord record = {};
+    record.magic = TP_TRACE_MAGIC;
+    record.type = type;
+    record.payload = static_cast<uint16_t>(payload.size());
+    record.pid = 7;
+    record.instance = 1;
+    record.a = a;
+    record.b = b;
+    return std::string(reinterpret_cast<const char*>(&record), sizeof(record)) +
+           payload;
+  }
+
+  std::optional<TempDirectory> folder_;
+  UniqueFd fd_;
+};
+
+TEST_F(TraceRecordsTest, LinksPipesAndFoldersAreNotRead) {
+  ASSERT_THAT(
+      WriteFileAtomic(Path("other"), Record(TP_RECORD_OBJECT, 0, 0, "/bin/sh")),
+      IsOk());
+  ASSERT_EQ(symlink(Path("other").c_str(), Path("objects").c_str()), 0);
+  ASSERT_EQ(mkfifo(Path("device").c_str(), 0600), 0);
+  const TraceRecords records = ReadTraceRecords(fd_.get());
+  EXPECT_TRUE(records.objects.empty());
+  EXPECT_FALSE(records.device_tracer.started());
+}
+
+TEST_F(TraceRecordsTest, NumbersThatAreNoneAreBounded) {
+  const uint64_t huge = ~uint64_t{0};
+  TraceCount count = {huge, huge, huge};
+  ASSERT_THAT(
+      WriteFileAtomic(Path("counts-7-1"),
+                      absl::string_view(reinterpret_cast<const char*>(&count),
+                                        sizeof(count))),
+      IsOk());
+  std::string device = Record(TP_RECORD_STARTED, huge, 0, "cupti") +
+                       Record(TP_RECORD_DEVICE, huge, huge, "") +
+                       Record(TP_RECORD_MODULE, huge, huge, "too short") +
+                       Record(TP_RECORD_DROPPED, huge, 0, "") +
+                       Record(TP_RECORD_KERNEL, huge, 0, "far") +
+                       Record(TP_RECORD_KERNEL, 0, 0, "k") +
+                       Record(TP_RECORD_KERNEL, 0, 0, "k");
+  // More names than are kept.
+  for (int i = 1; i < 5000; ++i) {
+    device += Record(TP_RECORD_KERNEL, 1, 0, "k" + std::to_string(i));
+  }
+  ASSERT_THAT(WriteFileAtomic(Path("device"), device), IsOk());
+  const TraceRecords records = ReadTraceRecords(fd_.get());
+  EXPECT_FALSE(records.gpu.has_value());
+  EXPECT_TRUE(records.modules.empty());
+  ASSERT_EQ(records.kernels.size(), kMaxTracedKernels);
+  EXPECT_EQ(records.kernels[0].name, "k");
+  EXPECT_EQ(records.kernels[0].launches, uint64_t{1} << 53);
+  EXPECT_EQ(records.kernels[0].cuda_error, 0u);
+  EXPECT_GT(records.device_tracer.dropped(), 0u);
+}
+
+TEST_F(TraceRecordsTest, AnyBytesAreRead) {
+  std::mt19937 random(20240612);
+  const std::string good = Record(TP_RECORD_STARTED, 2, 0, "/bin/x") +
+                           Record(TP_RECORD_OBJECT, 0, 0, "/lib/a.so") +
+                           Record(TP_RECORD_KERNEL, 3, 0, "kernel") +
+                           Record(TP_RECORD_PROBLEM, 0, 0, "a problem");
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes = good + good;
+    for (int i = 0; i < 12; ++i) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    bytes.resize(random() % (bytes.size() + 1));
+    for (const char* name : {"objects", "device", "counts-7-1"}) {
+      std::ofstream(Path(name), std::ios::binary) << bytes;
+    }
+    const TraceRecords records = ReadTraceRecords(fd_.get());
+    EXPECT_LE(records.objects.size(), 2u);
+    EXPECT_LE(records.kernels.size(), 2u);
+  }
 }
 
 TEST(TraceRules, WhichEntriesAreTraced) {

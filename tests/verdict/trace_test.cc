@@ -185,6 +185,22 @@ TEST(Trace, ForcedJitThatLaunchedOnlyMachineCodeProvesNothing) {
               AllOf(HasSubstr("1 of 2 kernels"), HasSubstr(kKernel)));
 }
 
+TEST(Trace, NamesTheFileThatWasCompiledBySurprise) {
+  v1::CellResult result = TracedResult();
+  RunOf(result, v1::PATH_PLAIN).mutable_cache()->set_files(2);
+  Traced(result, v1::PATH_PLAIN)
+      .mutable_trace()
+      ->mutable_modules(0)
+      ->set_origin(v1::MODULE_ORIGIN_COMPILED);
+  v1::PathPrediction native;
+  native.set_path(v1::PATH_PLAIN);
+  native.set_outcome(v1::OUTCOME_NATIVE);
+  const PathEvaluation seen =
+      EvaluatePath(GoodEntry(), v1::PATH_PLAIN, result, &native);
+  EXPECT_EQ(First(seen), "TP314");
+  EXPECT_THAT(seen.reasons[0].detail(), HasSubstr("kernels of check"));
+}
+
 TEST(Trace, NamesTheLibraryThatOwnsTheFailingKernel) {
   v1::CellResult result = TracedResult();
   RemoveRun(result, v1::PATH_PTX_JIT, true);
