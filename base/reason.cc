@@ -468,7 +468,7 @@ constexpr ReasonInfo kReasons[] = {
     {"TP332", "kernel-not-launched", ReasonGroup::kRun, ReasonSeverity::kError,
      "A kernel that the release says must be launched was not.",
      "Make the entry launch it, or correct must_launch."},
-    {"TP333", "kernel-owner", ReasonGroup::kRun, ReasonSeverity::kNote,
+    {"TP333", "kernel-owner", ReasonGroup::kRun, ReasonSeverity::kWarning,
      "The file that owns the kernel that failed, as the traced run shows it.",
      "Where it is a library of others, its code lacks this GPU or path, not "
      "the artifact's own."},

@@ -25,8 +25,6 @@
 namespace twinpath::runner {
 namespace {
 
-constexpr size_t kMaxNotLaunched = 100;
-
 // Whether `path` lies below `folder`; "" contains nothing.
 bool IsBelow(absl::string_view path, absl::string_view folder) {
   return !folder.empty() && absl::StartsWith(path, folder) &&

@@ -30,6 +30,9 @@ namespace twinpath::runner {
 // "Family-specific features".
 bool FitsGpu(const v1::Image& image, const v1::Version& gpu, v1::Path path);
 
+// Most kernels that are named as not launched, of one file.
+inline constexpr size_t kMaxNotLaunched = 100;
+
 // One file that was opened.
 struct TracedFile {
   v1::TracedObject object;

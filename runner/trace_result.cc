@@ -130,18 +130,25 @@ void AddCoverage(const FilesAnswer& files, v1::Trace& trace) {
       coverage.set_file(NameOf(file));
       coverage.set_artifact_file(artifact);
       coverage.set_kernels(file.kernels);
+      // Asked for and refused, or launched from another file of that kernel.
+      std::vector<std::string> missing = file.not_asked;
       uint64_t count = 0;
       for (const std::string& name : file.asked) {
         const auto found = launched.find(name);
-        if (found == launched.end()) continue;
-        // A kernel of that name of another file.
-        const std::string& owner = found->second->file();
-        if (owner.empty() || owner == NameOf(file)) ++count;
+        const std::string* owner =
+            found == launched.end() ? nullptr : &found->second->file();
+        if (owner != nullptr && (owner->empty() || *owner == NameOf(file))) {
+          ++count;
+        } else {
+          missing.push_back(name);
+        }
       }
       coverage.set_launched(count);
       // Nobody expects an entry to launch all of a library of the host.
       if (!artifact) continue;
-      for (const std::string& name : file.not_asked) {
+      std::sort(missing.begin(), missing.end());
+      missing.resize(std::min(missing.size(), kMaxNotLaunched));
+      for (const std::string& name : missing) {
         missing_bytes += name.size();
         if (missing_bytes > kMaxMissingBytes) break;
         coverage.add_not_launched(name);

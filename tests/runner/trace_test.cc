@@ -178,6 +178,11 @@ TEST_F(TraceTest, KeepsRefusedLaunchesWithTheirErrors) {
   EXPECT_EQ(kernels.at("_Z4finev").refused(), 0u);
   EXPECT_EQ(run.trace().launches(), 1u);
   EXPECT_EQ(run.trace().refused_launches(), 2u);
+  // It was asked for, and did not run.
+  ASSERT_EQ(run.trace().coverage_size(), 1);
+  EXPECT_EQ(run.trace().coverage(0).launched(), 0u);
+  EXPECT_THAT(run.trace().coverage(0).not_launched(),
+              testing::ElementsAre(kKernel));
 }
 
 TEST_F(TraceTest, CountsKernelsOfGraphsWhenTheGraphIsLaunched) {
