@@ -48,7 +48,7 @@ struct LoadWorkers {
   absl::Duration compile_limit = absl::Minutes(5);
   // Tasks of one worker's life.
   size_t loads_of_a_worker = 400;
-  size_t compiles_of_a_worker = 16;
+  size_t compiles_of_a_worker = 64;
   // Images above this are not tried: what a module takes on the device is not
   // known before. 0: no limit.
   uint64_t most_image_bytes = 0;

@@ -261,7 +261,11 @@ void AddImagePredictions(const v1::ArtifactReport& report,
 }
 
 void JudgeImageLoads(const v1::ImageLoadReport& loads,
-                     VerdictBuilder& builder) {
+                     absl::string_view gpu_uuid, VerdictBuilder& builder) {
+  if (loads.gpu_uuid() != gpu_uuid) {
+    builder.Inconclusive(compat::MakeReason(
+        "TP418", "the images were not given to the GPU of the cell"));
+  }
   for (const v1::Reason& problem : loads.problems()) {
     builder.Inconclusive(problem);
   }

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 
+#include "absl/strings/string_view.h"
 #include "compat/tables.h"
 #include "twinpath/v1/facts.pb.h"
 #include "twinpath/v1/observation.pb.h"
@@ -44,8 +45,10 @@ bool IsLinkInput(v1::ImageKind kind, v1::LoadState state, uint32_t cuda_error);
 // not.
 bool Contradicts(const v1::ImageLoad& load);
 
-// Judges the loads of one cell. `loads` may come from a host that lies.
-void JudgeImageLoads(const v1::ImageLoadReport& loads, VerdictBuilder& builder);
+// Judges the loads of the cell of this GPU. `loads` may come from a host that
+// lies.
+void JudgeImageLoads(const v1::ImageLoadReport& loads,
+                     absl::string_view gpu_uuid, VerdictBuilder& builder);
 
 }  // namespace twinpath::verdict
 

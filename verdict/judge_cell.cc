@@ -50,8 +50,11 @@ std::vector<v1::Reason> PredictedFailure(const v1::PathPrediction& prediction) {
 }
 
 // Adds what the model says of required paths; for cells nobody has seen run.
-void AddPredictions(const v1::Cell& cell, const v1::Policy& policy,
-                    bool failure_decides, VerdictBuilder& builder) {
+void AddPredictions(const v1::Cell& cell, const v1::Entry& entry,
+                    const v1::Policy& policy, bool failure_decides,
+                    VerdictBuilder& builder) {
+  // Images have no path, and so none of the paths' predictions.
+  if (entry.kind() == v1::ENTRY_KIND_IMAGES) return;
   for (const v1::PathPrediction& prediction : cell.predictions()) {
     const v1::PathRule rule = RuleFor(policy, prediction.path());
     if (rule == v1::PATH_RULE_SKIPPED) continue;
@@ -241,7 +244,7 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
   if (cell.simulated) {
     // A simulated answer is the prediction over again: useful where it says
     // no, and never proof where it says yes.
-    AddPredictions(*cell.cell, policy, cell.answered, builder);
+    AddPredictions(*cell.cell, *cell.entry, policy, cell.answered, builder);
     builder.Inconclusive(compat::MakeReason("TP414", "the host is simulated"));
     if (!cell.answered) JudgeUnanswered(*cell.cell, ended, builder);
     return builder;
@@ -257,7 +260,7 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
   }
   if (!cell.answered) {
     JudgeUnanswered(*cell.cell, ended, builder);
-    AddPredictions(*cell.cell, policy, false, builder);
+    AddPredictions(*cell.cell, *cell.entry, policy, false, builder);
     return builder;
   }
 
@@ -268,7 +271,8 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
     return builder;
   }
   if (cell.entry->kind() == v1::ENTRY_KIND_IMAGES) {
-    JudgeImageLoads(cell.cell->result().image_loads(), builder);
+    JudgeImageLoads(cell.cell->result().image_loads(), cell.cell->gpu_uuid(),
+                    builder);
     return builder;
   }
   bool has_required = false;

@@ -97,6 +97,7 @@ class JudgeImages : public ::testing::Test {
     v1::CellResult& result = *cell.mutable_result();
     *result.add_observations() = GoodRun(v1::PATH_PLAIN);
     *result.mutable_image_loads() = loads_;
+    result.mutable_image_loads()->set_gpu_uuid(gpu_);
     result.set_complete(true);
     v1::Entry entry;
     entry.set_kind(v1::ENTRY_KIND_IMAGES);
@@ -112,7 +113,31 @@ class JudgeImages : public ::testing::Test {
   }
 
   v1::ImageLoadReport loads_;
+  std::string gpu_ = kGpu;
 };
+
+TEST_F(JudgeImages, LoadsOnAnotherGpuAreNoEvidence) {
+  Add(kSass, v1::OUTCOME_NATIVE, kLoaded);
+  gpu_ = "GPU-2";
+  EXPECT_EQ(Judge().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+}
+
+TEST_F(JudgeImages, ASimulatedHostSaysNothing) {
+  v1::Cell cell;
+  cell.set_simulated(true);
+  cell.set_state(v1::CELL_STATE_DONE);
+  cell.set_gpu_uuid(kGpu);
+  cell.mutable_result()->set_complete(true);
+  v1::PathPrediction& jit = *cell.add_predictions();
+  jit.set_path(v1::PATH_PTX_JIT);
+  jit.set_outcome(v1::OUTCOME_FAILS);
+  jit.add_reasons()->set_code("TP202");
+  v1::Entry entry;
+  entry.set_kind(v1::ENTRY_KIND_IMAGES);
+  // A library without PTX is no failure of its images.
+  EXPECT_EQ(JudgeCell(cell, entry, v1::Policy()).kind(),
+            v1::VERDICT_KIND_INCONCLUSIVE);
+}
 
 TEST_F(JudgeImages, EverythingThatShouldLoadedPasses) {
   Add(kSass, v1::OUTCOME_NATIVE, kLoaded, 0, 448);
