@@ -39,6 +39,7 @@ std::string WordFor(const verdict::PathEvaluation& evaluation,
       {"TP309", "not jit"},     {"TP310", "compiling"},
       {"TP312", "loader"},      {"TP313", "no memory"},
       {"TP315", "changed"},     {"TP317", "hung"},
+      {"TP338", "no file"},
   };
   if (const auto found = kWords.find(code); found != kWords.end()) {
     return std::string(found->second);
@@ -144,7 +145,8 @@ CellView ViewCell(const v1::Cell& cell, const v1::Entry& entry,
                          cell.simulated() ? "simulated" : ToolchainWord(cell)),
             style};
   }
-  if (entry.kind() == v1::ENTRY_KIND_IMAGES && !cell.simulated()) {
+  if (entry.kind() == v1::ENTRY_KIND_IMAGES) {
+    if (cell.simulated()) return {"~ simulated", Style::kDim};
     return ViewImagesCell(cell);
   }
   const std::string native = PathWord(cell, entry, v1::PATH_NATIVE, policy);

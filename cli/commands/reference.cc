@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/exit_code.h"
 #include "base/status.h"
@@ -64,7 +65,7 @@ int RunReferenceRecord(const ReferenceRecordOptions& options,
       !status.ok()) {
     return console.Fail(status);
   }
-  if (!console.quiet()) console.Say(RenderReference(*reference));
+  console.Say(absl::StripTrailingAsciiWhitespace(RenderReference(*reference)));
   console.Print(absl::StrCat(options.out, "\n"));
   return kExitPass;
 }

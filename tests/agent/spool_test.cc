@@ -207,6 +207,26 @@ TEST(FitResult, ShortensOutputButNotItsCount) {
   EXPECT_FALSE(result.observations(39).stdout().tail().empty());
 }
 
+// Files shrink with the streams: their digests still tell them apart.
+TEST(FitResult, KeptFilesAreCutToo) {
+  v1::CellResult result;
+  result.set_result_id("aa");
+  result.set_complete(true);
+  for (int i = 0; i < 80; ++i) {
+    v1::OutputFile& file = *result.add_observations()->add_files();
+    file.set_name("out");
+    file.mutable_content()->set_head(std::string(64 << 10, 'h'));
+    file.mutable_content()->set_total_bytes(64 << 10);
+    file.mutable_content()->mutable_digest()->set_sha256(std::string(32, 'd'));
+  }
+  FitResult(&result);
+  EXPECT_LE(result.ByteSizeLong(), kMaxResultBytes);
+  EXPECT_TRUE(result.complete());
+  const v1::OutputFile& file = result.observations(79).files(0);
+  EXPECT_EQ(file.content().total_bytes(), uint64_t{64} << 10);
+  EXPECT_EQ(file.content().digest().sha256(), std::string(32, 'd'));
+}
+
 TEST(FitResult, WithoutItsStagedFilesAResultIsNotComplete) {
   v1::CellResult result;
   result.set_complete(true);
