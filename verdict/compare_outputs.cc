@@ -17,10 +17,11 @@
 namespace twinpath::verdict {
 namespace {
 
-// Results that are compared with each other by value: equal within a tolerance
-// is not transitive, so each group is that of its first member, and there are
-// at most so many.
-constexpr size_t kMaxGroups = 64;
+// Being within a tolerance is not transitive, so what is usual is the result
+// that most cells are within the tolerance of. So many different results are
+// tried for it, the most frequent first; a fleet in which everybody prints
+// something else needs no more.
+constexpr size_t kMaxCandidates = 16;
 
 struct Group {
   // The run that stands for the group, of its first cell.
@@ -51,7 +52,8 @@ const v1::Observation* ComparedRun(const EvaluatedCell& cell) {
   return MainRun(cell.cell->result(), v1::PATH_NATIVE);
 }
 
-// Equal keys are equal results; the reverse does not hold.
+// Equal keys are equal results in all parts that count. Where results are
+// compared byte for byte the reverse holds too.
 std::string KeyOf(const v1::Entry& entry, const v1::Observation& run) {
   const auto add = [](std::string& key, const v1::CapturedOutput& output) {
     const std::string& digest = output.digest().sha256();
@@ -61,10 +63,12 @@ std::string KeyOf(const v1::Entry& entry, const v1::Observation& run) {
                       output.tail());
     }
   };
+  const bool stated = StatesComparison(entry);
   std::string key;
-  add(key, run.stdout());
-  for (const v1::ExpectedFile& expected : entry.expected_files()) {
-    const v1::OutputFile* file = FindFile(run, expected.name());
+  if (stated || !HasRule(entry, kStandardOutput)) add(key, run.stdout());
+  for (int i = 0; i < entry.expected_files_size(); ++i) {
+    if (!stated && HasRule(entry, i)) continue;
+    const v1::OutputFile* file = FindFile(run, entry.expected_files(i).name());
     if (file == nullptr) {
       absl::StrAppend(&key, "-");
     } else if (!file->problem().empty()) {
@@ -76,29 +80,64 @@ std::string KeyOf(const v1::Entry& entry, const v1::Observation& run) {
   return key;
 }
 
-// Groups cells whose results are equal, in the order of their first members.
-std::vector<Group> GroupsOf(const CellClass& cells) {
+// Groups cells of equal keys, in the order of their first members.
+std::vector<Group> EqualGroups(const CellClass& cells) {
   std::vector<Group> groups;
   absl::flat_hash_map<std::string, size_t> by_key;
   for (const EvaluatedCell* cell : cells) {
     const v1::Observation* run = ComparedRun(*cell);
     if (run == nullptr) continue;
-    const std::string key = KeyOf(*cell->entry, *run);
-    const auto [known, is_new] = by_key.emplace(key, groups.size());
-    if (is_new) {
-      for (size_t i = 0; i < std::min(groups.size(), kMaxGroups); ++i) {
-        if (Counting(*cell->entry,
-                     CompareRuns(*cell->entry, *groups[i].run, *run))
-                .empty()) {
-          known->second = i;
-          break;
-        }
-      }
-      if (known->second == groups.size()) groups.push_back({run, {}});
-    }
+    const auto [known, is_new] =
+        by_key.emplace(KeyOf(*cell->entry, *run), groups.size());
+    if (is_new) groups.push_back({run, {}});
     groups[known->second].cells.push_back(cell);
   }
   return groups;
+}
+
+bool Agree(const v1::Entry& entry, const Group& expected, const Group& seen) {
+  return Counting(entry, CompareRuns(entry, *expected.run, *seen.run)).empty();
+}
+
+// Groups cells whose results are equal. Numbers within a tolerance: the group
+// with most cells within the tolerance of its first one comes first, all others
+// are those of equal bytes.
+std::vector<Group> GroupsOf(const CellClass& cells) {
+  std::vector<Group> groups = EqualGroups(cells);
+  if (groups.size() < 2 ||
+      cells[0]->entry->compare().as() != v1::COMPARE_AS_NUMBERS) {
+    return groups;
+  }
+  const v1::Entry& entry = *cells[0]->entry;
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Group& a, const Group& b) {
+                     return a.cells.size() > b.cells.size();
+                   });
+  std::vector<size_t> best;
+  size_t best_cells = 0;
+  for (size_t i = 0; i < std::min(groups.size(), kMaxCandidates); ++i) {
+    std::vector<size_t> near = {i};
+    size_t near_cells = groups[i].cells.size();
+    for (size_t j = 0; j < groups.size(); ++j) {
+      if (j == i || !Agree(entry, groups[i], groups[j])) continue;
+      near.push_back(j);
+      near_cells += groups[j].cells.size();
+    }
+    if (near_cells > best_cells) {
+      best = std::move(near);
+      best_cells = near_cells;
+    }
+  }
+  std::vector<Group> merged = {{groups[best[0]].run, {}}};
+  for (const size_t i : best) {
+    merged[0].cells.insert(merged[0].cells.end(), groups[i].cells.begin(),
+                           groups[i].cells.end());
+    groups[i].cells.clear();
+  }
+  for (Group& group : groups) {
+    if (!group.cells.empty()) merged.push_back(std::move(group));
+  }
+  return merged;
 }
 
 // The group with more than half of the cells; nullptr if there is none.
@@ -127,6 +166,7 @@ void AddFindings(const Group& group, const v1::Observation& usual,
   const v1::Entry& entry = *group.cells[0]->entry;
   const std::vector<PartDifference> parts =
       Counting(entry, CompareRuns(entry, usual, *group.run));
+  if (parts.empty()) return;
   const bool differs = AnyDiffers(parts);
   const std::string clauses = Clauses(parts, differs);
   const v1::Reason reason =
@@ -189,10 +229,7 @@ void CompareAcrossClasses(const std::vector<CellClass>& classes,
   const v1::Severity severity =
       StatesComparison(entry) ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING;
   for (const Group& group : usual) {
-    if (&group == &most ||
-        Counting(entry, CompareRuns(entry, *most.run, *group.run)).empty()) {
-      continue;
-    }
+    if (&group == &most) continue;
     AddFindings(group, *most.run, "TP433", "from that of the other classes", "",
                 severity, findings);
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/verdict/results.h"
 #include "verdict/compare.h"
 #include "verdict/judge.h"
@@ -330,6 +331,29 @@ TEST(JudgeSweep, ClassesThatDifferAreAWarningUnlessTheEntryStatesIt) {
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].severity(), v1::SEVERITY_ERROR);
   EXPECT_EQ(sweep.verdict().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+}
+
+// 0.9 is not within the tolerance of 1.1, and both are of what most print.
+TEST(JudgeSweep, UsualNumbersAreThoseMostAreNear) {
+  v1::Sweep sweep = GoodSweep(5);
+  *EntryOf(sweep).mutable_compare() = Numbers(0.15).compare();
+  const char* kValues[] = {"0.9", "1.0", "1.1", "1.0", "2.0"};
+  for (int i = 0; i < 5; ++i) {
+    SetAllOutput(*sweep.mutable_cells(i), kValues[i]);
+  }
+  JudgeSweep(sweep, {});
+  auto findings = Of(sweep, "TP403");
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_THAT(findings[0].hosts(), ElementsAre("spark-5"));
+  EXPECT_EQ(findings[0].severity(), v1::SEVERITY_ERROR);
+  // Nobody's numbers are usual.
+  for (int i = 0; i < 5; ++i) {
+    SetAllOutput(*sweep.mutable_cells(i), absl::StrCat(i));
+  }
+  JudgeSweep(sweep, {});
+  findings = Of(sweep, "TP403");
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].hosts_size(), 5);
 }
 
 TEST(JudgeSweep, EqualGpusOfOneHostAreComparedWhereItsClassIsUnknown) {
