@@ -130,7 +130,7 @@ void AddKindOfHost(const v1::HostFacts& facts,
     reasons.push_back(MakeReason("TP139", absl::StrJoin(parts, ", ")));
   }
   if (facts.paused()) {
-    reasons.push_back(MakeReason("TP138", "facts of its agent"));
+    reasons.push_back(MakeReason("TP138", "its agent takes no leases"));
   }
 }
 

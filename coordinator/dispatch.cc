@@ -370,8 +370,23 @@ Dispatcher::EndOpenCells(StoreTransaction& transaction,
   std::vector<std::pair<std::string, std::string>> leased;
   TWINPATH_ASSIGN_OR_RETURN(std::vector<CellRow> cells,
                             transaction.ListSweepCells(sweep_id));
+  // Paused hosts, each looked up once.
+  absl::flat_hash_map<std::string, bool> paused;
   for (CellRow& row : cells) {
     if (!IsOpen(row)) continue;
+    if (const auto [at, first] = paused.try_emplace(row.cell.host_id(), false);
+        first) {
+      const absl::StatusOr<HostRow> host =
+          transaction.GetHost(row.cell.host_id());
+      at->second = host.ok() && host->facts.paused();
+    }
+    const bool said = std::any_of(
+        row.reasons.begin(), row.reasons.end(),
+        [](const v1::Reason& known) { return known.code() == "TP138"; });
+    if (paused[row.cell.host_id()] && !said) {
+      row.reasons.push_back(
+          MakeCellReason("TP138", "the host's owner has paused it"));
+    }
     if (row.cell.state() == v1::CELL_STATE_LEASED) {
       leased.emplace_back(row.cell.host_id(), row.cell.id());
     }

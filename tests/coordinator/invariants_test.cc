@@ -291,6 +291,28 @@ TEST_F(InvariantsTest, I6_DeadlineByTheStoresClock) {
             lease.cell_id());
 }
 
+// A host whose owner paused it did not fail, and the answer says why there is
+// none.
+TEST_F(InvariantsTest, I7_PausedHostIsInconclusiveAndNamed) {
+  FakeAgent a = Join("a");
+  v1::SweepSpec spec = MakeSpec(AddArtifact());
+  spec.mutable_deadline()->set_seconds(600);
+  const v1::Sweep sweep = StartSweep(spec);
+  a.peer().AwaitLease();
+  v1::HostFacts facts = MakeFacts("a");
+  facts.set_paused(true);
+  a.SendFacts(facts);
+  clock_.Advance(absl::Seconds(600));
+  coordinator_->Tick();
+  const v1::Sweep end = GetSweep(sweep.id());
+  EXPECT_EQ(end.verdict().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  std::vector<std::string> codes;
+  for (const v1::Reason& reason : end.cells(0).result().problems()) {
+    codes.push_back(reason.code());
+  }
+  EXPECT_THAT(codes, ElementsAre("TP413", "TP138"));
+}
+
 // I7: no hosts, no pass.
 TEST_F(InvariantsTest, I7_NoHostsIsInconclusive) {
   v1::SweepSpec spec = MakeSpec(AddArtifact());
