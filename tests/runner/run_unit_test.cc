@@ -244,6 +244,53 @@ TEST_F(RunUnit, WithoutASocketItIsRefused) {
   EXPECT_THAT(seen.problem(), StartsWith("TP114 sandbox-unavailable"));
 }
 
+TEST_F(RunUnit, EachUnitRunsItsOwnKindOfEntry) {
+  options_.containers = true;
+  ExpectRefused(Request(), "TP114 sandbox-unavailable: twinpath-oci@.service");
+  EXPECT_FALSE(asked_.has_entry());
+}
+
+// What ExecStopPost= says where the program in the unit could say nothing.
+TEST_F(RunUnit, AUnitEndedBySystemdSaysWhy) {
+  const auto ended = [&](const char* result) {
+    const std::string path = Path("sock");
+    unlink(path.c_str());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    const UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address),
+                   sizeof(address)),
+              0);
+    EXPECT_EQ(listen(listener.get(), 1), 0);
+    std::thread server([&] {
+      const UniqueFd connection(accept(listener.get(), nullptr, nullptr));
+      EXPECT_TRUE(ReportUnitEnd(connection.get(), result).ok());
+      // The kernel would throw away the answer if what was sent here were not
+      // read, as systemd does not close before either.
+      shutdown(connection.get(), SHUT_WR);
+      char bytes[4096];
+      while (read(connection.get(), bytes, sizeof(bytes)) > 0) {
+      }
+    });
+    v1::Observation observation =
+        RunInUnit(path, Request(), open_, absl::Minutes(1), nullptr)
+            .observation();
+    server.join();
+    return observation;
+  };
+  v1::Observation seen = ended("timeout");
+  EXPECT_EQ(seen.ending(), v1::ENDING_TIMED_OUT);
+  EXPECT_THAT(seen.problem(), HasSubstr("RuntimeMaxSec"));
+  EXPECT_EQ(seen.attempt_id(), Request().attempt_id());
+  EXPECT_EQ(seen.path(), Request().path());
+  seen = ended("oom-kill");
+  EXPECT_EQ(seen.ending(), v1::ENDING_SIGNALED);
+  EXPECT_THAT(seen.problem(), HasSubstr("memory limit"));
+  EXPECT_EQ(ended("success").ending(), v1::ENDING_INTERRUPTED);
+  EXPECT_EQ(ended("core-dump").ending(), v1::ENDING_INTERRUPTED);
+}
+
 TEST_F(RunUnit, AUnitThatEndsIsAnInterruption) {
   open_ = [](const v1::ArtifactFile&) -> absl::StatusOr<UniqueFd> {
     return absl::NotFoundError("gone");
