@@ -41,6 +41,9 @@ constexpr absl::Duration kProbeTimeout = absl::Minutes(1);
 // The check program with a static CUDA runtime has one megabyte.
 constexpr uint64_t kMostProgramBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostSourceBytes = 1 << 20;
+// A result is one message of at most 4 MiB.
+constexpr size_t kMostToolkitsOfEntry = 6;
+constexpr uint32_t kEntryOutputBytes = 16 << 10;
 constexpr const char* kProgram = "check";
 constexpr const char* kSource = "check.cu";
 
@@ -190,15 +193,18 @@ class Check {
   v1::Observation Tool(absl::string_view name,
                        const std::vector<std::string>& argv,
                        absl::Duration timeout) {
-    return Start(ToolRequest(absl::StrCat("toolchain-", name), argv,
-                             source_folder_, JoinPath(folder_, "tools"),
-                             timeout));
+    v1::RunRequest request =
+        ToolRequest(absl::StrCat("toolchain-", name), argv, source_folder_,
+                    JoinPath(folder_, "tools"), timeout);
+    request.set_output_limit_bytes(options_.output_limit_bytes);
+    return Start(std::move(request));
   }
   v1::Observation Start(v1::RunRequest request);
   // Why a tool gave no answer, with the code of a host that cannot confine it.
   v1::Reason NoAnswer(absl::string_view code, absl::string_view what,
                       const v1::Observation& run) const;
   void NoteTools(const v1::Observation& compile);
+  void KeepHead(std::string text, v1::CapturedOutput& output) const;
 
   const ToolchainOptions& options_;
   const std::string source_folder_;
@@ -387,6 +393,14 @@ bool Check::Inspect() {
   return step.reasons().empty();
 }
 
+void Check::KeepHead(std::string text, v1::CapturedOutput& output) const {
+  output.set_total_bytes(text.size());
+  if (text.size() > options_.output_limit_bytes) {
+    text.resize(options_.output_limit_bytes);
+  }
+  output.set_head(std::move(text));
+}
+
 bool Check::AskCuobjdump() {
   v1::ToolchainStep& step = Step("witness");
   const std::string program =
@@ -410,14 +424,12 @@ bool Check::AskCuobjdump() {
                       const v1::Observation& run) {
     duration += absl::Seconds(run.duration().seconds()) +
                 absl::Nanoseconds(run.duration().nanos());
+    std::string out = step.stdout().head() + run.stdout().head();
+    std::string err = step.stderr().head() + run.stderr().head();
     step.clear_argv();
-    const std::string out = step.stdout().head() + run.stdout().head();
-    const std::string err = step.stderr().head() + run.stderr().head();
     FillStep(argv, run, false, step);
-    step.mutable_stdout()->set_head(out);
-    step.mutable_stdout()->set_total_bytes(out.size());
-    step.mutable_stderr()->set_head(err);
-    step.mutable_stderr()->set_total_bytes(err.size());
+    KeepHead(std::move(out), *step.mutable_stdout());
+    KeepHead(std::move(err), *step.mutable_stderr());
   };
   v1::Witness witness =
       AskWitness(JoinPath(folder_, absl::StrCat("built/", kProgram)),
@@ -450,6 +462,7 @@ bool Check::RunPath(v1::Path path) {
     entry.mutable_timeout()->set_seconds(absl::ToInt64Seconds(kRunTimeout));
     entry.mutable_jit_timeout()->set_seconds(absl::ToInt64Seconds(kJitTimeout));
     request.add_gpu_uuids(gpu_.uuid);
+    request.set_output_limit_bytes(options_.output_limit_bytes);
     request.set_artifact_directory(built);
     const std::string work =
         JoinPath(folder_, absl::StrCat("run-", check_.runs_size()));
@@ -554,7 +567,7 @@ std::vector<v1::ToolchainCheck> CheckToolchains(
     }
   }
   if (options.toolkits.empty()) {
-    toolkits = FindToolkits("", options.environment);
+    toolkits = FindToolkits(options.root, options.environment);
   }
 
   std::vector<v1::ToolchainCheck> checks;
@@ -575,7 +588,17 @@ std::vector<v1::ToolchainCheck> CheckToolchains(
                            "under /usr/local/cuda*")}));
       continue;
     }
-    for (const std::string& toolkit : toolkits) {
+    for (size_t i = 0; i < toolkits.size(); ++i) {
+      const std::string& toolkit = toolkits[i];
+      if (i >= options.most_toolkits) {
+        checks.push_back(Ended(
+            gpu, "version",
+            {ToolchainReason("TP316", absl::StrCat("not checked: at most ",
+                                                   options.most_toolkits,
+                                                   " toolkits are"))}));
+        checks.back().mutable_toolkit()->set_path(toolkit);
+        continue;
+      }
       const std::string folder = JoinPath(
           options.work_directory, absl::StrCat("check-", checks.size()));
       absl::Status status = put;
@@ -623,6 +646,8 @@ v1::RunResponse RunToolchainEntry(const v1::RunRequest& request,
   options.work_directory = request.work_directory();
   options.timeout = TimeLimit(request.entry(), v1::PATH_PLAIN);
   options.run = run;
+  options.most_toolkits = kMostToolkitsOfEntry;
+  options.output_limit_bytes = kEntryOutputBytes;
   for (const std::string& variable : MinimalEnvironment()) {
     options.environment.push_back(variable);
   }

@@ -25,6 +25,8 @@
 #ifndef TWINPATH_RUNNER_TOOLCHAIN_H_
 #define TWINPATH_RUNNER_TOOLCHAIN_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -59,6 +61,11 @@ struct ToolchainOptions {
   std::string source;
   // For all of it.
   absl::Duration timeout = absl::Minutes(15);
+  // Most toolkits that are checked, those found first. What lies beyond is
+  // named as not checked.
+  size_t most_toolkits = 64;
+  // Bytes kept of each end of each output.
+  uint32_t output_limit_bytes = 64 << 10;
 
   // Starts the programs.
   ProgramRunner run;
@@ -67,6 +74,8 @@ struct ToolchainOptions {
   std::function<v1::ProbeResponse()> probe;
   // "NAME=value" in which toolkits are looked for (PATH, CUDA_HOME).
   std::vector<std::string> environment;
+  // Prefix of /usr/local where they are looked for. Only for tests.
+  std::string root;
   // Told what comes next, for people. May be empty.
   std::function<void(absl::string_view)> progress;
   // Polled between steps; true ends the check there. May be empty.
@@ -81,7 +90,8 @@ std::vector<v1::ToolchainCheck> CheckToolchains(
     const ToolchainOptions& options);
 
 // The check as an entry of a release (ENTRY_KIND_TOOLCHAIN), in the child that
-// runs entries: GPUs, work folder and time limit are the request's.
+// runs entries: GPUs, work folder and time limit are the request's. At most six
+// toolkits with less output, so that the result fits into a message.
 v1::RunResponse RunToolchainEntry(const v1::RunRequest& request,
                                   const ProgramRunner& run);
 

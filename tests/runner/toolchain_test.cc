@@ -155,9 +155,7 @@ TEST_F(ToolchainTest, NoNvcc) {
 
 TEST_F(ToolchainTest, NoToolkitAtAll) {
   options_.environment = {"PATH=" + root_->path()};
-  if (access("/usr/local/cuda/bin/nvcc", F_OK) == 0) {
-    GTEST_SKIP() << "this machine has a toolkit in /usr/local";
-  }
+  options_.root = root_->path();
   const v1::ToolchainCheck check = Check();
   EXPECT_THAT(StepNames(check), ElementsAre("version"));
   EXPECT_THAT(LastReason(check), StartsWith("TP131: "));
@@ -305,6 +303,31 @@ TEST_F(ToolchainTest, NoTimeIsNoAnswer) {
   const v1::ToolchainCheck check = Check();
   EXPECT_EQ(check.steps(1).ending(), v1::ENDING_TIMED_OUT);
   EXPECT_THAT(requests_, IsEmpty());
+}
+
+TEST_F(ToolchainTest, ToolkitsBeyondTheMostAreNamed) {
+  const std::string folder = Toolkit(Builds("good"));
+  options_.toolkits = {folder, "/nowhere/cuda"};
+  options_.most_toolkits = 1;
+  const std::vector<v1::ToolchainCheck> checks = CheckToolchains(options_);
+  ASSERT_EQ(checks.size(), 2u);
+  EXPECT_TRUE(checks[0].holds());
+  EXPECT_EQ(checks[1].toolkit().path(), "/nowhere/cuda");
+  EXPECT_THAT(LastReason(checks[1]), StartsWith("TP316: not checked"));
+}
+
+TEST_F(ToolchainTest, MuchOutputIsCut) {
+  Toolkit("head -c 1000000 /dev/zero | tr '\\0' x; " + Builds("good"));
+  Script("cuobjdump", "head -c 1000000 /dev/zero | tr '\\0' x; exit 1");
+  options_.output_limit_bytes = 1000;
+  const v1::ToolchainCheck check = Check();
+  EXPECT_EQ(StepNames(check).back(), "witness");
+  for (const v1::RunRequest& request : requests_) {
+    if (request.entry().name() == "cuobjdump") continue;
+    EXPECT_EQ(request.output_limit_bytes(), 1000u) << request.entry().name();
+  }
+  EXPECT_EQ(check.steps(5).stdout().head().size(), 1000u);
+  EXPECT_GE(check.steps(5).stdout().total_bytes(), 1000000u);
 }
 
 TEST_F(ToolchainTest, ForAGpuThatIsNotHereNothingIsRun) {
