@@ -184,8 +184,13 @@ v1::Witness AskWitness(const std::string& path, const v1::FileReport& report,
   const Question question(options, files, work);
   const v1::Observation version = question.Ask({"--version"});
   if (version.ending() != v1::ENDING_EXITED || version.exit_code() != 0) {
-    return fail(absl::StrCat("cuobjdump --version: ", EndingOf(version),
-                             LastWords(version)));
+    const absl::string_view hidden = HiddenBySandbox(options.program);
+    return fail(absl::StrCat(
+        "cuobjdump --version: ", EndingOf(version), LastWords(version),
+        version.ending() == v1::ENDING_NOT_STARTED && !hidden.empty()
+            ? absl::StrCat("; the sandbox has a ", hidden,
+                           " of its own: move it out of ", hidden)
+            : ""));
   }
   witness.set_version(NvccVersionOf(version.stdout().head()));
   bool cut[2] = {};
