@@ -96,13 +96,13 @@ v1::RunResponse RunInUnit(const std::string& path,
       Talk(socket->get(), request, open,
            Patience::For(deadline, std::move(cancelled)));
   if (answer.ok()) {
-    const v1::Observation& said = answer->observation();
-    if (!said.attempt_id().empty()) return *answer;
-    // From who ended the unit (ReportUnitEnd), which does not know the request.
-    observation.set_ending(said.ending());
-    observation.set_signal(said.signal());
-    observation.set_problem(said.problem());
-    observation.set_sandbox("systemd");
+    v1::Observation begun = observation;
+    response = *answer;
+    if (response.observation().attempt_id().empty()) {
+      // Who ended the unit (ReportUnitEnd) does not know the request.
+      begun.MergeFrom(response.observation());
+      *response.mutable_observation() = std::move(begun);
+    }
     return response;
   }
   if (absl::IsDeadlineExceeded(answer.status())) {

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "runner/paths.h"
+#include "runner/run_parts.h"
 #include "runner/run_unit.h"
 #include "runner/run_watch.h"
 #include "runner/trusted_release.h"
@@ -239,6 +240,7 @@ absl::Status ReportUnitEnd(int socket, absl::string_view result) {
   v1::UnitRunReply reply;
   v1::Observation& observation =
       *reply.mutable_response()->mutable_observation();
+  observation.set_sandbox(kUnitSandbox);
   if (result == "timeout") {
     observation.set_ending(v1::ENDING_TIMED_OUT);
     observation.set_problem(

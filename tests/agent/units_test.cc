@@ -21,6 +21,7 @@ namespace {
 constexpr const char* kUnits[] = {
     "twinpath-agent.service", "twinpath-coordinator.service",
     "twinpath-run.socket",    "twinpath-run@.service",
+    "twinpath-oci.socket",    "twinpath-oci@.service",
     "twinpath-probe.socket",  "twinpath-probe@.service"};
 
 class UnitsTest : public ::testing::TestWithParam<const char*> {
