@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
+#include "tests/runner/run_fixture.h"
 
 namespace twinpath::runner {
 namespace {
@@ -152,6 +154,58 @@ TEST_F(OutputFilesTest, TimeIsBounded) {
   OutputFileLimits limits;
   limits.time = absl::ZeroDuration() - absl::Seconds(1);
   EXPECT_THAT(Collect("a", limits).problem(), HasSubstr("too long"));
+}
+
+// A real run in the sandbox.
+class RunWithFiles : public RunFixture {
+ protected:
+  v1::Observation RunShell(const std::string& script,
+                           const std::vector<std::string>& files) const {
+    v1::RunRequest request = Request({});
+    v1::Entry& entry = *request.mutable_entry();
+    entry.clear_command();
+    for (const char* word : {"/bin/sh", "-c"}) entry.add_command(word);
+    entry.add_command(script);
+    for (const std::string& name : files) {
+      entry.add_expected_files()->set_name(name);
+    }
+    return Run(request);
+  }
+};
+
+TEST_F(RunWithFiles, AreInTheObservation) {
+  const v1::Observation run = RunShell(
+      "mkdir out && echo 1.5 > out/a.txt && ln -s /etc/passwd link && "
+      "mkfifo fifo && exit 3",
+      {"out/a.txt", "link", "fifo", "missing", kTestProgram});
+  ASSERT_EQ(run.ending(), v1::ENDING_EXITED) << run.problem();
+  // Whatever the exit code, they are evidence.
+  EXPECT_EQ(run.exit_code(), 3);
+  ASSERT_EQ(run.files_size(), 5);
+  EXPECT_EQ(run.files(0).content().head(), "1.5\n");
+  EXPECT_EQ(run.files(1).problem(), "is a symbolic link");
+  EXPECT_EQ(run.files(2).problem(), "is no regular file");
+  EXPECT_EQ(run.files(3).problem(), "is missing");
+  // Files of the artifact are links in the working folder: inputs.
+  EXPECT_EQ(run.files(4).problem(), "is a symbolic link");
+}
+
+TEST_F(RunWithFiles, AProgramThatMovesItsHomeShowsNothingOfTheHost) {
+  const v1::Observation run =
+      RunShell("cd .. && mv home gone && ln -s /etc home; true", {"passwd"});
+  ASSERT_EQ(run.ending(), v1::ENDING_EXITED) << run.problem();
+  ASSERT_EQ(run.files_size(), 1);
+  EXPECT_NE(run.files(0).problem(), "");
+  EXPECT_FALSE(run.files(0).has_content());
+}
+
+TEST_F(RunWithFiles, AProgramThatWasNotStartedLeavesNone) {
+  v1::RunRequest request = Request({});
+  request.mutable_entry()->set_command(0, "no-such-program");
+  request.mutable_entry()->add_expected_files()->set_name("a");
+  const v1::Observation run = Run(request);
+  EXPECT_EQ(run.ending(), v1::ENDING_NOT_STARTED);
+  EXPECT_EQ(run.files_size(), 0);
 }
 
 }  // namespace
