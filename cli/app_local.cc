@@ -162,11 +162,6 @@ void Builder::Check() {
     }
     if (o_.check.files.empty()) throw CLI::RequiredError("FILE");
     if (o_.check.images) {
-      if (!o_.check.arguments.empty()) {
-        throw CLI::ValidationError("--images",
-                                   "runs no program, so it takes "
-                                   "no arguments for one");
-      }
       for (const char* name :
            {"--expect-exit", "--expect-output", "--expect-contains",
             "--expect-pattern", "--native", "--ptx-jit", "--plain",

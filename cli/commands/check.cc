@@ -240,6 +240,10 @@ std::vector<v1::Reason> WhyNotRun(const v1::HostFacts& facts,
 }  // namespace
 
 int RunCheck(const CheckOptions& options, Console& console) {
+  if (options.images && !options.arguments.empty()) {
+    return console.Fail(absl::InvalidArgumentError(
+        "--images runs no program, so it takes no arguments for one"));
+  }
   std::vector<ArtifactSource> sources;
   for (const std::string& file : options.files) {
     sources.push_back(ArtifactSource{file, "", ""});
