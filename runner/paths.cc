@@ -88,7 +88,8 @@ absl::Status CheckEntryEnvironment(const v1::Entry& entry) {
                   name) != std::end(kReservedVariables);
     if (absl::StartsWith(name, "LD_") || IsJitVariable(name) || reserved ||
         absl::StartsWith(name, "CUDA_INJECTION") ||
-        absl::StartsWith(name, "NVTX_INJECTION")) {
+        absl::StartsWith(name, "NVTX_INJECTION") ||
+        absl::StartsWith(name, "TWINPATH_TRACE_")) {
       return absl::InvalidArgumentError(absl::StrCat(
           "entry ", entry.name(), ": environment: ", name,
           " decides what a run proves and may not be set by an entry; remove "
