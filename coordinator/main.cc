@@ -176,5 +176,13 @@ int main(int argc, char** argv) {
   const absl::Status status = twinpath::coordinator::Run(options);
   if (status.ok()) return twinpath::kExitPass;
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
-  return twinpath::kExitUsage;
+  switch (status.code()) {
+    // What may heal by starting again, such as a full disk.
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kUnknown:
+      return twinpath::kExitFail;
+    default:
+      return twinpath::kExitUsage;
+  }
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "coordinator/sane_times.h"
 #include "coordinator/session.h"
 
 namespace twinpath::coordinator {
@@ -22,6 +23,7 @@ constexpr int kMaxGpus = 512;
 
 void Session::OnFacts(const v1::HostFacts& received) {
   v1::HostFacts facts = received;
+  ClearImpossibleTimes(facts);
   std::string host_id;
   std::string name;
   bool simulated = false;
@@ -150,7 +152,9 @@ void Session::OnRefusal(const v1::LeaseRefusal& refusal) {
       nullptr);
 }
 
-void Session::OnResult(const v1::CellResult& result) {
+void Session::OnResult(const v1::CellResult& received) {
+  v1::CellResult result = received;
+  ClearImpossibleTimes(result);
   HostRow host;
   {
     MutexLock lock(mutex_);
