@@ -83,8 +83,8 @@ void Builder::Check() {
   sub->add_option("FILE", o_.check.files,
                   "The program, then files it needs beside it");
   sub->add_flag("--images", o_.check.images,
-                "Runs nothing: gives every image of the files, or folders, to "
-                "the driver, and compares with what is predicted for each");
+                "Runs no program: gives every image of the files, or folders, "
+                "to the driver and compares with what is predicted for each");
   sub->add_option("--oci-image", o_.check.oci_image,
                   "FILE holds this oci_image (digest of its manifest: twinpath "
                   "inspect FILE): runs the arguments as a command in it, with "
@@ -123,7 +123,8 @@ void Builder::Check() {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   sub->add_option("--timeout", o_.check.timeout,
-                  "Limit of a run, such as 90s (default 60s)");
+                  "Limit of a run, such as 90s (default 60s; of --images "
+                  "15m)");
   sub->add_option("--jit-timeout", o_.check.jit_timeout,
                   "Limit of the forced JIT run (default ten times that, at "
                   "least 15m)");
@@ -164,8 +165,10 @@ void Builder::Check() {
     if (o_.check.images) {
       for (const char* name :
            {"--expect-exit", "--expect-output", "--expect-contains",
-            "--expect-pattern", "--native", "--ptx-jit", "--plain",
-            "--jit-timeout", "--toolchain"}) {
+            "--expect-pattern", "--expect-numbers", "--compare", "--absolute",
+            "--relative", "--nan-equals-nan", "--file", "--reference",
+            "--save-reference", "--must-launch", "--trace", "--native",
+            "--ptx-jit", "--plain", "--jit-timeout"}) {
         if (sub->count(name) > 0) {
           throw CLI::ValidationError(
               name,
