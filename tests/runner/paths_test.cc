@@ -33,7 +33,7 @@ TEST(Paths, EntryMayNotSetWhatDecidesTheRun) {
   for (const char* name :
        {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_DISABLE_JIT", "CUDA_CACHE_PATH",
         "CUDA_VISIBLE_DEVICES", "CUDA_LOG_FILE", "CUDA_INJECTION64_PATH",
-        "HOME", "CUDA_MODULE_LOADING"}) {
+        "TWINPATH_TRACE_FOLDER", "HOME", "CUDA_MODULE_LOADING"}) {
     EXPECT_THAT(CheckEntryEnvironment(EntryWith(name, "x")),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(name)));
   }
