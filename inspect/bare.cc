@@ -14,6 +14,7 @@
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
 #include "inspect/little_endian.h"
+#include "inspect/zstd_frame.h"
 
 namespace twinpath::inspect {
 namespace {

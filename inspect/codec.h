@@ -8,40 +8,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "inspect/byte_source.h"
+#include "inspect/buffer.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::inspect {
-
-// Bytes that are not set to zero when they are made. Grows, never shrinks but
-// by Free; large ones in large pages, where the system has them. Not
-// thread-safe.
-class Buffer {
- public:
-  // Makes room for `size` bytes; what was in it is lost. Returns where they
-  // are.
-  char* Prepare(size_t size);
-  void Free();
-  // Makes the view `size` bytes long, or as long as there is room.
-  void Resize(size_t size) { size_ = size < capacity_ ? size : capacity_; }
-  char* data() { return data_.get(); }
-  absl::string_view view() const { return {data_.get(), size_}; }
-
- private:
-  struct Release {
-    void operator()(char* bytes) const { std::free(bytes); }
-  };
-  std::unique_ptr<char[], Release> data_;
-  size_t size_ = 0;
-  size_t capacity_ = 0;
-};
 
 // Decoder with its contexts, reused from image to image. Not thread-safe.
 class Decoder {
@@ -84,30 +59,6 @@ class Decoder {
 // Stored bytes that hold a payload's beginning for sure: of zstd the header and
 // the largest block.
 inline constexpr size_t kPrefixStoredBytes = 132 << 10;
-
-// Where the first block ends of the zstd frame that begins with `frame`; 0 if
-// that is not to be seen, or if the frame needs a dictionary.
-size_t ZstdFirstBlockEnd(absl::string_view frame);
-
-// A payload decoded while it is read, front to back, in a window: for images
-// too large to hold. Going back starts anew, so readers should ask in ascending
-// order. zlib, LZ4 frame and zstd only. Not thread-safe.
-class DecodingSource final : public ByteSource {
- public:
-  // UNIMPLEMENTED for the other codecs; DATA_LOSS if the stream does not start
-  // well; RESOURCE_EXHAUSTED if its window is above 128 MiB. `stored` must
-  // outlive this.
-  static absl::StatusOr<std::unique_ptr<DecodingSource>> Open(
-      v1::Compression compression, const ByteSource& stored, uint64_t expanded);
-  ~DecodingSource() override;
-  uint64_t size() const override;
-  absl::Status ReadAt(uint64_t offset, size_t size, char* out) const override;
-
- private:
-  class Stream;
-  explicit DecodingSource(std::unique_ptr<Stream> stream);
-  std::unique_ptr<Stream> stream_;
-};
 
 }  // namespace twinpath::inspect
 

@@ -73,13 +73,6 @@ absl::Status ScanForFatbins(const ByteSource& source,
                             const std::vector<ScanRange>& ranges,
                             const std::function<bool(FatbinWalk)>& on_fatbin);
 
-// Index of the fatbin magic in `bytes`, npos if there is none.
-size_t FindFatbinMagic(absl::string_view bytes);
-
-// Index of the first place in `bytes` that may begin something ScanForCode
-// looks for, npos if there is none.
-size_t FindBeginning(absl::string_view bytes);
-
 }  // namespace twinpath::inspect
 
 #endif  // TWINPATH_INSPECT_SCAN_H_

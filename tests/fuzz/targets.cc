@@ -20,6 +20,7 @@
 #include "inspect/codec.h"
 #include "inspect/cubin.h"
 #include "inspect/cubin_prefix.h"
+#include "inspect/decoding_source.h"
 #include "inspect/demangle.h"
 #include "inspect/dynamic.h"
 #include "inspect/elf_view.h"

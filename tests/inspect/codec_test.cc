@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/status_matchers.h"
+#include "inspect/decoding_source.h"
 #include "tests/inspect/fatbin_builder.h"
 
 namespace twinpath::inspect {

@@ -5,6 +5,7 @@
 
 #include "base/status_matchers.h"
 #include "inspect/byte_source.h"
+#include "inspect/find_beginning.h"
 #include "tests/inspect/elf_builder.h"
 #include "tests/inspect/fatbin_builder.h"
 

@@ -1,0 +1,30 @@
+// The search for the first bytes of what ScanForCode finds. Vectors of bytes
+// compile to what the processor has. Pure; thread-safe.
+
+#ifndef TWINPATH_INSPECT_FIND_BEGINNING_H_
+#define TWINPATH_INSPECT_FIND_BEGINNING_H_
+
+#include <cstddef>
+
+#include "absl/strings/string_view.h"
+#include "inspect/runtime.h"
+
+namespace twinpath::inspect {
+
+// First four bytes of what is searched for.
+inline constexpr char kElfBegin[] = "\177ELF";
+inline constexpr char kZstdBegin[] = "\x28\xB5\x2F\xFD";
+inline constexpr char kPtxBegin[] = ".ver";
+inline constexpr char kCudartBegin[] = "/cud";
+static_assert(absl::string_view(kCudartText).substr(0, 4) == kCudartBegin);
+
+// Index of the fatbin magic in `bytes`, npos if there is none.
+size_t FindFatbinMagic(absl::string_view bytes);
+
+// Index of the first place in `bytes` that may begin something ScanForCode
+// looks for, npos if there is none.
+size_t FindBeginning(absl::string_view bytes);
+
+}  // namespace twinpath::inspect
+
+#endif  // TWINPATH_INSPECT_FIND_BEGINNING_H_
