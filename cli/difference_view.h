@@ -11,8 +11,9 @@
 
 namespace twinpath::cli {
 
-// Of cells that failed or are inconclusive, and of others whose results are not
-// the same; at most 20 rows, the rest counted. Empty if there are none.
+// Of each cell against what is expected, its own other path and the reference;
+// then of hosts against each other, one pair a finding (TP403, TP433). At most
+// 20 rows, the rest counted. Empty if there are none.
 std::string RenderDifferences(const v1::Sweep& sweep,
                               const ViewOptions& options);
 

@@ -110,4 +110,15 @@ std::vector<Difference> DifferencesOf(const v1::Entry& entry,
   return collector.Take();
 }
 
+std::vector<Difference> DifferencesBetween(const v1::Entry& entry,
+                                           const v1::CellResult& expected,
+                                           const v1::CellResult& seen) {
+  const v1::Observation* a = MainRun(expected, v1::PATH_NATIVE);
+  const v1::Observation* b = MainRun(seen, v1::PATH_NATIVE);
+  if (a == nullptr || b == nullptr) return {};
+  Collector collector(entry);
+  collector.AddParts(PathName(v1::PATH_NATIVE), "", CompareRuns(entry, *a, *b));
+  return collector.Take();
+}
+
 }  // namespace twinpath::verdict

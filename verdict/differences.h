@@ -30,6 +30,12 @@ struct Difference {
 std::vector<Difference> DifferencesOf(const v1::Entry& entry,
                                       const v1::CellResult& result);
 
+// The first difference of each part of the native results of two cells of one
+// entry; `against` is left empty.
+std::vector<Difference> DifferencesBetween(const v1::Entry& entry,
+                                           const v1::CellResult& expected,
+                                           const v1::CellResult& seen);
+
 }  // namespace twinpath::verdict
 
 #endif  // TWINPATH_VERDICT_DIFFERENCES_H_

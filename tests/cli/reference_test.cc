@@ -249,5 +249,18 @@ TEST(DifferenceView, SaysWhichWordDiffers) {
   EXPECT_THAT(RenderDifferences(sweep, {}), Not(HasSubstr("\x1b[2J")));
 }
 
+TEST(DifferenceView, HostsAgainstEachOther) {
+  v1::Sweep sweep = Printing("norm 1.0\n", 3);
+  for (v1::Observation& run :
+       *sweep.mutable_cells(0)->mutable_result()->mutable_observations()) {
+    SetOutput(run, "norm 1.5\n");
+  }
+  verdict::JudgeSweep(sweep, {});
+  const std::string view = RenderDifferences(sweep, {});
+  EXPECT_THAT(view, AllOf(HasSubstr("spark-1"), HasSubstr("spark-2"),
+                          HasSubstr("1.5"), HasSubstr("0.5")));
+  EXPECT_THAT(view, Not(HasSubstr("spark-3")));
+}
+
 }  // namespace
 }  // namespace twinpath::cli
