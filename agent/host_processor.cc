@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/fault_point.h"
+#include "agent/image_predictions.h"
 #include "agent/staging.h"
 #include "agent/time_proto.h"
 #include "base/digest.h"
@@ -369,6 +370,10 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
   }
   v1::CellResult result = options_.run_entry(
       lease.entry(), paths, claimed.gpu_uuids, folder.artifact(), hooks);
+  if (result.has_image_loads()) {
+    PredictImageLoads(lease.artifact(), folder.artifact(), before,
+                      *result.mutable_image_loads());
+  }
 
   const v1::Conditions after = compat::ConditionsOf(facts_.Look());
   for (v1::Observation& observation : *result.mutable_observations()) {
