@@ -44,12 +44,14 @@ void Walk(int fd, dev_t device, int depth, uint64_t enough, uint64_t& bytes) {
     }
     struct stat info;
     if (fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) !=
-            0 ||
-        info.st_dev != device) {
+        0) {
       continue;
     }
+    // Of folders only: files of a layered file system may say another device.
+    const bool directory = S_ISDIR(info.st_mode);
+    if (directory && info.st_dev != device) continue;
     bytes += static_cast<uint64_t>(info.st_blocks) * kStatBlock + kInodeBytes;
-    if (!S_ISDIR(info.st_mode) || depth >= kMaxDepth) continue;
+    if (!directory || depth >= kMaxDepth) continue;
     const int below = openat(dirfd(folder), entry->d_name,
                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (below >= 0) Walk(below, device, depth + 1, enough, bytes);
