@@ -5,7 +5,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <thread>
@@ -30,6 +32,11 @@ ProbeOptions Options(const std::string& driver, const std::string& words) {
       JoinPath(JoinPath(bin == nullptr ? "." : bin, "fake_drivers"), driver);
   options.environment.push_back("TWINPATH_FAKE_NVML=" + words);
   return options;
+}
+
+std::string OwnUser() {
+  const struct passwd* user = getpwuid(getuid());
+  return user == nullptr ? "nobody" : user->pw_name;
 }
 
 v1::DeviceWatch Watch(const std::vector<std::string>& gpus,
@@ -139,9 +146,9 @@ TEST(DeviceWatch, IsServedOnAConnectionOfTheProbeUnit) {
   UniqueFd caller(ends[0]);
   UniqueFd unit(ends[1]);
   std::thread server([&unit] {
-    EXPECT_THAT(
-        ServeProbe(unit.get(), "root", Options("full", "gpu=9.0;nvmlXid=119")),
-        IsOk());
+    EXPECT_THAT(ServeProbe(unit.get(), OwnUser(),
+                           Options("full", "gpu=9.0;nvmlXid=119")),
+                IsOk());
     unit.Close();
   });
   v1::ProbeRequest request;
@@ -166,7 +173,7 @@ TEST(DeviceWatch, OfTheUnitEndsWithItsCaller) {
   UniqueFd caller(ends[0]);
   UniqueFd unit(ends[1]);
   std::thread server([&unit] {
-    (void)ServeProbe(unit.get(), "root", Options("full", "gpu=9.0"));
+    (void)ServeProbe(unit.get(), OwnUser(), Options("full", "gpu=9.0"));
   });
   v1::ProbeRequest request;
   request.set_watch_devices(true);
