@@ -164,14 +164,21 @@ std::string RenderToolchainCheck(const v1::ToolchainCheck& check,
                             options.color),
                       "\n", output);
     }
+    std::string of_run;
     for (const v1::Observation& run : check.runs()) {
       if (verdict::PathName(run.path()) != step.name() || run.jit_proof()) {
         continue;
       }
       for (const v1::CapturedOutput* text :
            {&run.stdout(), &run.stderr(), &run.driver_log()}) {
-        said += OutputTail(*text, kOutputLines, "      ");
+        of_run += OutputTail(*text, kOutputLines, "      ");
       }
+    }
+    if (!of_run.empty()) {
+      absl::StrAppend(&said, "    ",
+                      Paint(absl::StrCat(step.name(), " said:"), Style::kDim,
+                            options.color),
+                      "\n", of_run);
     }
   }
   absl::StrAppend(&out, table.Render(options.width, options.color), said);
@@ -227,12 +234,16 @@ std::string ToolchainWord(const v1::Cell& cell) {
       return absl::StrCat(nvcc, " ok");
     }
     const std::string code = seen.reasons.empty() ? "" : seen.reasons[0].code();
-    const std::string last =
-        check.steps().empty() ? "" : check.steps(check.steps_size() - 1).name();
-    worst = code == "TP131" ? "no toolkit"
-            : code == "TP110"
-                ? absl::StrCat(nvcc, " lacks ", SassName(check))
-                : absl::StrCat(last.empty() ? "check" : last, " fails");
+    std::string failed;
+    for (const v1::ToolchainStep& step : check.steps()) {
+      if (step.reasons().empty()) continue;
+      failed = failed.empty() ? step.name() : "both paths";
+    }
+    worst = code == "TP131"   ? "no toolkit"
+            : code == "TP110" ? absl::StrCat(nvcc, " lacks ", SassName(check))
+            : failed == "both paths"
+                ? "both paths fail"
+                : absl::StrCat(failed.empty() ? "check" : failed, " fails");
   }
   return worst.empty() ? "unknown" : worst;
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/digest.h"
 #include "base/file.h"
@@ -241,7 +242,9 @@ v1::Reason Check::NoAnswer(absl::string_view code, absl::string_view what,
                            const v1::Observation& run) const {
   if (run.ending() == v1::ENDING_NOT_STARTED) {
     if (absl::StartsWith(run.problem(), "TP114")) {
-      return ToolchainReason("TP114", run.problem());
+      absl::string_view detail = run.problem();
+      absl::ConsumePrefix(&detail, "TP114 sandbox-unavailable: ");
+      return ToolchainReason("TP114", detail);
     }
     if (const absl::string_view hidden =
             HiddenBySandbox(check_.toolkit().path());

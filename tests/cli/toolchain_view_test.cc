@@ -98,6 +98,16 @@ TEST(ToolchainWord, SaysWhichToolkitOrWhatIsMissing) {
       ->mutable_reasons(0)
       ->set_code("TP132");
   EXPECT_EQ(ToolchainWord(cell), "targets fails");
+  v1::ToolchainCheck& ran = *cell.mutable_result()->mutable_toolchain(0);
+  ran.mutable_steps(1)->clear_reasons();
+  for (const char* path : {"native", "ptx-jit"}) {
+    v1::ToolchainStep& step = *ran.add_steps();
+    step.set_name(path);
+    step.add_reasons()->set_code("TP302");
+    EXPECT_EQ(ToolchainWord(cell), path == std::string("native")
+                                       ? "native fails"
+                                       : "both paths fail");
+  }
 }
 
 TEST(RenderWitness, AgreementRulesAndDifferences) {

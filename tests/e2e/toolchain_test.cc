@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "cli/json.h"
+#include "tests/e2e/fake_gpu_host.h"
 #include "tests/e2e/fleet.h"
 #include "twinpath/v1/cli.pb.h"
 
@@ -88,6 +89,69 @@ TEST_F(ToolchainCommand, RealToolkitSaysWhatItLacks) {
   EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("TP110"));
   EXPECT_THAT(result.out, HasSubstr("does not list sm_35"));
+}
+
+// A GPU that is none (fake_gpu_host.h) and the real nvcc, in the real sandbox:
+// everything but what a kernel would do.
+class ToolchainOnFakeGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (access("/usr/local/cuda/bin/nvcc", X_OK) != 0) {
+      GTEST_SKIP() << "no nvcc in /usr/local/cuda";
+    }
+  }
+  // The one check on a host with this GPU.
+  static v1::ToolchainCheck Check(const std::string& gpu, int exit_code) {
+    const absl::StatusOr<FakeGpuHost> host = FakeGpuHost::Make(gpu);
+    if (!host.ok()) {
+      // Nothing to look at; the caller skips.
+      return {};
+    }
+    const CliResult result =
+        host->Run("twinpath", {"check", "--toolchain", "--toolkit",
+                               "/usr/local/cuda", "--format", "json"});
+    EXPECT_EQ(result.exit_code, exit_code) << result.out << result.err;
+    v1::ToolchainOutput output;
+    EXPECT_THAT(cli::FromJson(result.out, "out", &output), IsOk());
+    EXPECT_EQ(output.checks_size(), 1);
+    return output.checks_size() == 1 ? output.checks(0) : v1::ToolchainCheck();
+  }
+};
+
+TEST_F(ToolchainOnFakeGpu, BuiltInspectedAndRunOnBothPaths) {
+  const v1::ToolchainCheck check = Check("gpu=9.0,processes=0", 1);
+  if (check.steps().empty()) GTEST_SKIP() << "no fake GPU on this machine";
+  ASSERT_EQ(check.steps_size(), 8);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(check.steps(i).reasons().empty()) << check.steps(i).name();
+  }
+  EXPECT_EQ(check.target().number(), 90u);
+  // The CUDA runtime asks that driver for more than it has, and says so.
+  EXPECT_EQ(check.steps(6).name(), "native");
+  EXPECT_EQ(check.steps(6).exit_code(), 1);
+  EXPECT_EQ(check.steps(7).name(), "ptx-jit");
+  ASSERT_EQ(check.runs_size(), 2);
+  EXPECT_EQ(check.runs(0).sandbox(), "bubblewrap");
+  EXPECT_THAT(check.runs(0).stderr().head(), HasSubstr("CUDA error"));
+  EXPECT_FALSE(check.holds());
+}
+
+TEST_F(ToolchainOnFakeGpu, GpuOlderThanTheToolkitStopsBeforeCompiling) {
+  const v1::ToolchainCheck check = Check("gpu=3.5,processes=0", 1);
+  if (check.steps().empty()) GTEST_SKIP() << "no fake GPU on this machine";
+  ASSERT_EQ(check.steps_size(), 3);
+  EXPECT_EQ(check.steps(2).name(), "targets");
+  ASSERT_EQ(check.steps(2).reasons_size(), 1);
+  EXPECT_EQ(check.steps(2).reasons(0).code(), "TP110");
+}
+
+TEST_F(ToolchainOnFakeGpu, FailedQueryStopsBeforeAnyTool) {
+  const v1::ToolchainCheck check = Check("gpu=9.0 attribute=999", 3);
+  if (check.steps().empty()) GTEST_SKIP() << "no fake GPU on this machine";
+  ASSERT_EQ(check.steps_size(), 1);
+  EXPECT_EQ(check.steps(0).reasons(0).code(), "TP107");
+  EXPECT_FALSE(check.has_compute_capability());
+  EXPECT_FALSE(check.has_target());
 }
 
 }  // namespace
