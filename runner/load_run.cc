@@ -136,6 +136,23 @@ void Fill(const LoadAnswer& answer, v1::ImageLoad& load) {
   }
 }
 
+// Where the sandbox shows the loader: where it lies, or a copy in the work
+// folder (of a bundle unpacked below /tmp, say).
+absl::StatusOr<std::string> ShownLoader(const std::string& work_directory) {
+  TWINPATH_ASSIGN_OR_RETURN(const std::string program,
+                            FindCompanion("twinpath-load"));
+  if (HiddenBySandbox(program).empty()) return program;
+  const std::string copy = JoinPath(work_directory, "twinpath-load");
+  std::error_code error;
+  std::filesystem::copy_file(program, copy, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("copying ", program,
+                     " to where the sandbox shows it: ", error.message()));
+  }
+  return copy;
+}
+
 void Count(v1::ImageLoadReport& report) {
   uint64_t tried = 0;
   uint64_t loaded = 0;
@@ -278,7 +295,8 @@ v1::RunResponse RunImagesEntry(const v1::RunRequest& request,
     AddProblem("TP306", problem, 0, *response.mutable_image_loads());
     return response;
   };
-  const absl::StatusOr<std::string> program = FindCompanion("twinpath-load");
+  const absl::StatusOr<std::string> program =
+      ShownLoader(request.work_directory());
   if (!program.ok()) return refuse(MessageOf(program.status()));
   const absl::StatusOr<std::vector<inspect::InspectTarget>> files =
       FilesIn(request.artifact_directory());

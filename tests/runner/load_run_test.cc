@@ -10,8 +10,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
@@ -262,6 +266,34 @@ TEST_F(ImagesEntry, InTheSandbox) {
   EXPECT_EQ(report.deaths(), 2u);
   EXPECT_EQ(Count(report, "libcheck.so", v1::LOAD_STATE_DIED), 1);
   EXPECT_EQ(Count(report, "check.fatbin", v1::LOAD_STATE_DIED), 1);
+}
+
+// A bundle unpacked below /tmp, which is private in the sandbox.
+TEST_F(ImagesEntry, FromAFolderThatTheSandboxHides) {
+  if (const absl::Status status = CheckSandbox(); !status.ok()) {
+    GTEST_SKIP() << "no sandbox on this machine: " << status.message();
+  }
+  Put("check.ptx", "a.ptx");
+  const auto bundle = TempDirectory::Make("/tmp");
+  ASSERT_THAT(bundle, IsOk());
+  std::filesystem::copy_file(
+      JoinPath(TestVariable("TWINPATH_BIN_DIR"), "twinpath-load"),
+      JoinPath(bundle->path(), "twinpath-load"));
+  ASSERT_EQ(setenv("TWINPATH_LIBEXEC", bundle->path().c_str(), 1), 0);
+  v1::RunRequest request = Request();
+  for (const auto& [name, value] :
+       {std::pair<std::string, std::string>{
+            "LD_LIBRARY_PATH",
+            JoinPath(TestVariable("TWINPATH_BIN_DIR"), "fake_drivers/full")},
+        {"TWINPATH_FAKE_CUDA", "gpu=9.0"}}) {
+    v1::EnvironmentVariable& added = *request.add_experiment_environment();
+    added.set_name(name);
+    added.set_value(value);
+  }
+  const v1::RunResponse response =
+      RunEntryInChild(request, absl::Minutes(4), nullptr);
+  unsetenv("TWINPATH_LIBEXEC");
+  EXPECT_EQ(response.image_loads().loaded(), 1u) << response.DebugString();
 }
 
 TEST_F(ImagesEntry, HasALongTimeLimitOfItsOwn) {
