@@ -113,6 +113,15 @@ Found LookAtXids(const v1::DeviceWatch& watch, absl::string_view label) {
   return found;
 }
 
+Found Look(const v1::DeviceWatch& watch, absl::string_view label) {
+  Found found = LookAtXids(watch, label);
+  for (const std::string& change : Changes(watch)) {
+    found.faults.push_back(
+        MakeReason("TP322", absl::StrCat(label, ": ", change)));
+  }
+  return found;
+}
+
 void Prepend(std::vector<v1::Reason> reasons, PathEvaluation& evaluation) {
   evaluation.reasons.insert(evaluation.reasons.begin(),
                             std::make_move_iterator(reasons.begin()),
@@ -126,11 +135,7 @@ void ApplyDeviceWatch(const v1::Observation& observation,
   if (!observation.has_devices() || !Ran(observation)) return;
   const v1::DeviceWatch& watch = observation.devices();
   const bool failed = evaluation.status == PathStatus::kFailed;
-  Found found = LookAtXids(watch, label);
-  for (const std::string& change : Changes(watch)) {
-    found.faults.push_back(
-        MakeReason("TP322", absl::StrCat(label, ": ", change)));
-  }
+  Found found = Look(watch, label);
   if (failed && found.faults.empty() &&
       std::any_of(watch.before().begin(), watch.before().end(),
                   [](const v1::DeviceState& state) {
@@ -168,6 +173,21 @@ void ApplyDeviceWatch(const v1::Observation& observation,
     evaluation.reasons.push_back(
         MakeReason("TP328", absl::StrCat(label, ": ", slowdown)));
   }
+}
+
+std::vector<v1::Reason> DeviceFaults(const v1::CellResult& result) {
+  std::vector<v1::Reason> faults;
+  for (const v1::Observation& observation : result.observations()) {
+    if (!observation.has_devices() || !Ran(observation)) continue;
+    for (v1::Reason& fault : Look(observation.devices(), "device").faults) {
+      const bool known = std::any_of(faults.begin(), faults.end(),
+                                     [&fault](const v1::Reason& other) {
+                                       return other.detail() == fault.detail();
+                                     });
+      if (!known) faults.push_back(std::move(fault));
+    }
+  }
+  return faults;
 }
 
 }  // namespace twinpath::verdict

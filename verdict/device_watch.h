@@ -6,6 +6,8 @@
 #ifndef TWINPATH_VERDICT_DEVICE_WATCH_H_
 #define TWINPATH_VERDICT_DEVICE_WATCH_H_
 
+#include <vector>
+
 #include "absl/strings/string_view.h"
 #include "twinpath/v1/observation.pb.h"
 #include "verdict/path_status.h"
@@ -29,6 +31,10 @@ namespace twinpath::verdict {
 // heat or a fault lowered clocks.
 void ApplyDeviceWatch(const v1::Observation& observation,
                       absl::string_view label, PathEvaluation& evaluation);
+
+// The faults of the device in all runs of a result, each once: for entries that
+// have no paths. Empty: none was seen.
+std::vector<v1::Reason> DeviceFaults(const v1::CellResult& result);
 
 }  // namespace twinpath::verdict
 

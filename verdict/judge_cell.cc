@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "compat/reason.h"
 #include "verdict/compiled.h"
+#include "verdict/device_watch.h"
 #include "verdict/image_loads.h"
 #include "verdict/judge.h"
 #include "verdict/path_status.h"
@@ -265,6 +266,13 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
   }
 
   CheckResult(*cell.cell, *cell.entry, builder);
+  if (cell.entry->kind() == v1::ENTRY_KIND_TOOLCHAIN ||
+      cell.entry->kind() == v1::ENTRY_KIND_IMAGES) {
+    // Neither what loads nor what fails on a faulty GPU says anything.
+    std::vector<v1::Reason> faults = DeviceFaults(cell.cell->result());
+    for (v1::Reason& fault : faults) builder.Inconclusive(std::move(fault));
+    if (!faults.empty()) return builder;
+  }
   if (cell.entry->kind() == v1::ENTRY_KIND_TOOLCHAIN) {
     JudgeToolchains(cell.cell->result().toolchain(), cell.cell->gpu_uuid(),
                     builder);

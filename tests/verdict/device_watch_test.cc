@@ -186,5 +186,19 @@ TEST_F(DeviceWatchTest, ProofRunsAreWatchedToo) {
   EXPECT_EQ(Codes(seen).front(), "TP322");
 }
 
+// Entries without paths: the faults of all their runs, each once.
+TEST_F(DeviceWatchTest, FaultsOfAWholeResult) {
+  EXPECT_TRUE(DeviceFaults(result_).empty());
+  for (v1::Observation& run : *result_.mutable_observations()) {
+    *run.mutable_devices() = Quiet();
+    run.mutable_devices()->add_xids()->set_xid(79);
+    run.mutable_devices()->add_xids()->set_xid(31);
+  }
+  const std::vector<v1::Reason> faults = DeviceFaults(result_);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].code(), "TP322");
+  EXPECT_THAT(faults[0].detail(), HasSubstr("Xid 79"));
+}
+
 }  // namespace
 }  // namespace twinpath::verdict
