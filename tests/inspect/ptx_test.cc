@@ -138,5 +138,30 @@ TEST(Ptx, TheListOfKernelsIsBounded) {
   EXPECT_THAT(module.problem, HasSubstr("kernels"));
 }
 
+// What lies behind a NUL is not part of the text, wherever the NUL stands.
+TEST(Ptx, EndsAtItsFirstNul) {
+  const std::string text =
+      "// made by \"hand\"\n/* a * b */ .version 8.3 .target sm_90a, debug\n"
+      ".address_size 64\n.global .b8 s[2] = { 1, 2 };\n"
+      ".visible .entry first ( .param .u64 p ) .maxntid 64, 2, 1\n"
+      "{ .reg .b32 %r<4>; // }\n /* } */ .pragma \"no\\\"unroll }\"; "
+      "{ ld.param.u64 %r1, [p]; } ret; }\n"
+      ".entry second .pragma \"x;y\"; { exit; }\n"
+      ".file 1 \"name.cu\"\n.entry third { ret; }";
+  ASSERT_THAT(Names(ParsePtx(text)), ElementsAre("first", "second", "third"));
+  for (size_t at = 0; at <= text.size(); ++at) {
+    const std::string before = text.substr(0, at);
+    const std::string with_nul = before + std::string(1, '\0') + "\"*/\n} } " +
+                                 ".entry hidden { ret; }" + text.substr(at);
+    const PtxModule expected = ParsePtx(before);
+    const PtxModule module = ParsePtx(with_nul);
+    EXPECT_EQ(Names(module), Names(expected)) << at;
+    EXPECT_EQ(module.isa_minor, expected.isa_minor) << at;
+    EXPECT_EQ(module.target, expected.target) << at;
+    EXPECT_EQ(module.suffix, expected.suffix) << at;
+    EXPECT_EQ(module.problem, expected.problem) << at;
+  }
+}
+
 }  // namespace
 }  // namespace twinpath::inspect
