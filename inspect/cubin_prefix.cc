@@ -160,10 +160,16 @@ class PrefixReader {
 
   PrefixState ReadSymbols() {
     size_t at = symbols_at_ + kSymbolBytes;
+    // Where they are only passed over, not again.
+    if (!options_.kernels) at = std::max(at, progress_.symbols_passed);
     for (;; at += kSymbolBytes) {
-      if (at + kSymbolBytes > prefix_.size()) return PrefixState::kMore;
+      if (at + kSymbolBytes > prefix_.size()) {
+        progress_.symbols_passed = at;
+        return PrefixState::kMore;
+      }
       const char* const symbol = prefix_.data() + at;
       if (!IsSymbol(symbol)) break;
+      if (!options_.kernels) continue;
       const uint8_t type = static_cast<uint8_t>(symbol[4]) & 0xf;
       const uint16_t section = LoadU16(symbol + 6);
       if (details() && !NoSharedVariables(type, section, LoadU32(symbol))) {
@@ -177,6 +183,7 @@ class PrefixReader {
           {CStringAt(strings_, LoadU32(symbol)),
            static_cast<uint32_t>((at - symbols_at_) / kSymbolBytes)});
     }
+    progress_.symbols_passed = at;
     symbols_end_ = at;
     return PrefixState::kRead;
   }

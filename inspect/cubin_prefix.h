@@ -39,11 +39,12 @@ struct PrefixOptions {
   bool details = false;
 };
 
-// How far the search for the tables' beginnings got, so that it goes on there
-// when there is more of the same cubin.
+// How far the search for the tables' beginnings and the way past the symbols
+// got, so that both go on there when there is more of the same cubin.
 struct PrefixProgress {
   size_t second_names = 0;
   size_t symbols = 0;
+  size_t symbols_passed = 0;
 };
 
 // Reads the cubin whose first bytes these are into `cubin`, which is only valid
