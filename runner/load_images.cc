@@ -60,6 +60,10 @@ class Session {
   }
 
   void Count(const LoadOutcome& outcome) {
+    // Without tasks there is no code.
+    if (!outcome.hello.up && !outcome.hello.code.empty()) {
+      outcome_.hello = outcome.hello;
+    }
     outcome_.deaths += outcome.deaths;
     outcome_.peak_device_bytes =
         std::max(outcome_.peak_device_bytes, outcome.peak_device_bytes);

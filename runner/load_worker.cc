@@ -38,17 +38,25 @@ LoadAnswer Unread(uint32_t id, const absl::Status& status) {
   return answer;
 }
 
-LoadAnswer LoadOne(LoadDriver& driver, int fd, const LoadJob& job) {
-  const absl::StatusOr<std::string> bytes = BytesOf(fd, job);
+// The file, or why it cannot be read: that is an answer about each image.
+using File = absl::StatusOr<UniqueFd>;
+
+absl::StatusOr<std::string> BytesIn(const File& file, const LoadJob& job) {
+  if (!file.ok()) return file.status();
+  return BytesOf(file->get(), job);
+}
+
+LoadAnswer LoadOne(LoadDriver& driver, const File& file, const LoadJob& job) {
+  const absl::StatusOr<std::string> bytes = BytesIn(file, job);
   if (!bytes.ok()) return Unread(job.id, bytes.status());
   return driver.Load(job, *bytes);
 }
 
-LoadAnswer LinkAll(LoadDriver& driver, int fd, uint32_t id,
+LoadAnswer LinkAll(LoadDriver& driver, const File& file, uint32_t id,
                    const std::vector<LoadJob>& jobs) {
   std::vector<LoadDriver::Piece> pieces;
   for (const LoadJob& job : jobs) {
-    absl::StatusOr<std::string> bytes = BytesOf(fd, job);
+    absl::StatusOr<std::string> bytes = BytesIn(file, job);
     if (!bytes.ok()) {
       LoadAnswer answer = Unread(id, bytes.status());
       answer.linked = true;
@@ -63,7 +71,7 @@ LoadAnswer LinkAll(LoadDriver& driver, int fd, uint32_t id,
 
 }  // namespace
 
-int RunLoadWorker(const std::string& file) {
+int RunLoadWorker(const std::string& path) {
   // A fault of the driver ends this process and says which it was, whoever else
   // would like to handle it.
   for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
@@ -71,12 +79,7 @@ int RunLoadWorker(const std::string& file) {
   }
   // Drivers print as they please.
   const int out = ClaimStandardOutput();
-  UniqueFd fd;
-  if (!file.empty()) {
-    absl::StatusOr<UniqueFd> opened = OpenRegularFile(file);
-    if (!opened.ok()) return Complain(MessageOf(opened.status()));
-    fd = *std::move(opened);
-  }
+  const File file = path.empty() ? File(UniqueFd()) : OpenRegularFile(path);
   LoadDriver driver;
   const LoadHello hello = driver.Start();
   if (!WriteAll(out, hello.Line()).ok()) return kExitInternal;
@@ -99,11 +102,11 @@ int RunLoadWorker(const std::string& file) {
         if (!job.ok()) return Complain(MessageOf(job.status()));
         jobs.push_back(*job);
       }
-      answer = LinkAll(driver, fd.get(), id, jobs);
+      answer = LinkAll(driver, file, id, jobs);
     } else {
       const absl::StatusOr<LoadJob> job = LoadJob::Parse(line);
       if (!job.ok()) return Complain(MessageOf(job.status()));
-      answer = LoadOne(driver, fd.get(), *job);
+      answer = LoadOne(driver, file, *job);
     }
     if (!WriteAll(out, answer.Line()).ok()) return kExitInternal;
   }

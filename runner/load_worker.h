@@ -9,8 +9,9 @@
 
 namespace twinpath::runner {
 
-// Returns the exit code. `file`: whose images the jobs are; empty: none.
-int RunLoadWorker(const std::string& file);
+// Returns the exit code. `path`: the file whose images the jobs are; empty:
+// none.
+int RunLoadWorker(const std::string& path);
 
 }  // namespace twinpath::runner
 

@@ -21,6 +21,9 @@ namespace {
 // A line is an answer with a log and some kernels.
 constexpr size_t kMostLineBytes = 4 << 20;
 
+// A driver that came up once may fail to for a worker or two.
+constexpr int kMostFailedStarts = 3;
+
 struct Chunk {
   std::deque<LoadTask*> tasks;
 };
@@ -205,10 +208,9 @@ class Pool {
       {
         const MutexLock lock(mutex_);
         if (!outcome_.hello.up) outcome_.hello = hello;
-        // A driver that came up once may fail to for one worker; one that never
-        // did will not.
         if (!hello.up && !life.stopped()) {
-          if (!outcome_.hello.up || ++failed_starts_ > 3) failed_ = true;
+          failed_ = !outcome_.hello.up || ++failed_starts_ > kMostFailedStarts;
+          if (failed_) outcome_.hello = hello;
         }
         if (failed_) return;
       }

@@ -60,7 +60,7 @@ struct LoadWorkers {
 };
 
 struct LoadOutcome {
-  // The driver as the first worker met it. Not up: nothing was tried.
+  // The driver as workers met it. Not up: nothing more was tried, and why.
   LoadHello hello;
   uint32_t deaths = 0;
   // At most what the workers' images took at one time, each holding one.

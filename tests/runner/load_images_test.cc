@@ -202,6 +202,26 @@ TEST_F(LoadImagesTest, ADriverWithoutNeededCallsIsNamed) {
   EXPECT_THAT(Load().hello.text, HasSubstr("no cuInit"));
 }
 
+TEST_F(LoadImagesTest, AFileThatCannotBeReadIsNoFaultOfTheDriver) {
+  Add(Kernel(90), 90);
+  LoadImage& beyond = Add(Kernel(80), 80);
+  beyond.job.offset = 1 << 20;
+  EXPECT_TRUE(Load().hello.up);
+  EXPECT_EQ(answers_[0].state, State::kLoaded);
+  EXPECT_EQ(answers_[1].state, State::kUnread);
+  list_.files[0] = "/nowhere/file";
+  answers_.assign(2, LoadAnswer());
+  const LoadOutcome outcome = LoadImages(
+      list_, options_,
+      [this](const LoadAnswer& answer) { answers_[answer.id] = answer; });
+  EXPECT_TRUE(outcome.hello.up);
+  EXPECT_EQ(outcome.deaths, 0u);
+  for (const LoadAnswer& answer : answers_) {
+    EXPECT_EQ(answer.state, State::kUnread);
+    EXPECT_THAT(answer.log, HasSubstr("/nowhere/file"));
+  }
+}
+
 TEST_F(LoadImagesTest, TheGpuNamedIsTheGpuAsked) {
   Add(Kernel(100), 100);
   const std::string mixed = "gpu=9.0 gpu=12.1";
