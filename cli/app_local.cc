@@ -166,7 +166,7 @@ void Builder::Check() {
       for (const char* name :
            {"--expect-exit", "--expect-output", "--expect-contains",
             "--expect-pattern", "--expect-numbers", "--compare", "--absolute",
-            "--relative", "--nan-equals-nan", "--file", "--reference",
+            "--relative", "--nan-equals-nan", "--output-file", "--reference",
             "--save-reference", "--must-launch", "--trace", "--native",
             "--ptx-jit", "--plain", "--jit-timeout"}) {
         if (sub->count(name) > 0) {

@@ -20,7 +20,7 @@ void Builder::CheckResults(CLI::App* sub) {
                   "Tolerance: and this part of the expected number more");
   sub->add_flag("--nan-equals-nan", results.nan_equals_nan,
                 "Tolerance: a NaN equals a NaN");
-  sub->add_option("--file", results.files,
+  sub->add_option("--output-file", results.files,
                   "File the program leaves in its working folder; it must be "
                   "there and is compared")
       ->expected(1)

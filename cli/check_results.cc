@@ -73,7 +73,7 @@ absl::Status AddResultRules(const CheckResultOptions& options,
   for (const std::string& name : options.files) {
     if (!trust::IsOutputFileName(name)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--file \"", Printable(name),
+          "--output-file \"", Printable(name),
           "\": expected a name below the working folder of the run: relative, "
           "without \"..\", \".\" or empty parts"));
     }

@@ -227,7 +227,7 @@ TEST(CheckResults, BecomeRulesOfTheEntry) {
   refused(bad, "--absolute");
   bad = {};
   bad.files = {"../a"};
-  refused(bad, "--file");
+  refused(bad, "--output-file");
 }
 
 TEST(DifferenceView, SaysWhichWordDiffers) {

@@ -48,7 +48,7 @@ class ResultsTest : public ::testing::Test {
     return JoinPath(host_->folder(), name);
   }
   CliResult Check(std::vector<std::string> options, const std::string& script) {
-    std::vector<std::string> args = {"check", "--file", "sums.txt"};
+    std::vector<std::string> args = {"check", "--output-file", "sums.txt"};
     args.insert(args.end(), options.begin(), options.end());
     for (const char* word : {"solver", "--", "-c"}) args.push_back(word);
     args.push_back(script);
