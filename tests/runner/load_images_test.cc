@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "tests/runner/known_errors.h"
 #include "tests/runner/load_fixture.h"
 
 namespace twinpath::runner {
@@ -64,29 +62,6 @@ TEST_F(LoadImagesTest, ARefusalHasTheDriversLog) {
   EXPECT_EQ(answers_[1].cuda_error, 218);
   EXPECT_EQ(answers_[2].cuda_error, 200);
   EXPECT_THAT(answers_[2].log, HasSubstr("CUDA_ERROR_INVALID_IMAGE"));
-}
-
-// Numbers of compat/tables/errors.yaml, with the name where the driver has one.
-struct KnownError {
-  int code = 0;
-  std::string name;
-};
-std::vector<KnownError> KnownErrors() {
-  const auto text = ReadFile(JoinPath(TestVariable("TWINPATH_SOURCE_DIR"),
-                                      "compat/tables/errors.yaml"),
-                             1 << 20);
-  std::vector<KnownError> errors;
-  if (!text.ok()) return errors;
-  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
-    int code = 0;
-    if (absl::ConsumePrefix(&line, "- code: ") &&
-        absl::SimpleAtoi(line, &code)) {
-      errors.push_back({code, ""});
-    } else if (absl::ConsumePrefix(&line, "  driver: ") && !errors.empty()) {
-      errors.back().name = std::string(line);
-    }
-  }
-  return errors;
 }
 
 TEST_F(LoadImagesTest, EveryErrorOfTheTableIsReportedAsItIs) {
