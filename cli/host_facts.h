@@ -15,6 +15,11 @@ namespace twinpath::cli {
 // This host's facts, collected now. Takes a second or two where there is a GPU.
 v1::HostFacts CollectLocalFacts();
 
+// Conditions as they are right now. `start`: this host's facts when the command
+// began; the PTX ceiling, toolkits and libraries are taken from there, since no
+// program that runs meanwhile changes them.
+v1::Conditions ConditionsNow(const v1::HostFacts& start);
+
 // Facts by name: a file ending in .json holds a HostFacts (as `twinpath doctor
 // --format json` prints it, whole or its "facts" alone); everything else is a
 // profile's name or file. Errors as compat::LoadProfile.

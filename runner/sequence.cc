@@ -30,6 +30,17 @@ void AddProblem(absl::string_view code, absl::string_view detail,
   reason.set_detail(std::string(detail));
 }
 
+// What the run's child cannot know: the host around it.
+void AddSurroundings(const AttemptHooks& hooks, const v1::Conditions& before,
+                     const v1::Conditions& after, v1::Observation& run) {
+  if (run.has_cache()) {
+    run.mutable_cache()->set_driver_built(hooks.jit_cache_built);
+  }
+  if (!hooks.conditions) return;
+  *run.mutable_conditions_before() = before;
+  *run.mutable_conditions_after() = after;
+}
+
 // One attempt; false if the sequence is over.
 bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
                 v1::CellResult& result) {
@@ -76,16 +87,16 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   if (response.has_image_loads()) {
     *result.mutable_image_loads() = std::move(*response.mutable_image_loads());
   }
-  for (v1::ToolchainCheck& check : *response.mutable_toolchain()) {
-    *result.add_toolchain() = std::move(check);
-  }
   if (end_watch) *observation.mutable_devices() = end_watch();
-  if (observation.has_cache()) {
-    observation.mutable_cache()->set_driver_built(hooks.jit_cache_built);
-  }
-  if (hooks.conditions) {
-    *observation.mutable_conditions_before() = std::move(before);
-    *observation.mutable_conditions_after() = hooks.conditions();
+  v1::Conditions after;
+  if (hooks.conditions) after = hooks.conditions();
+  AddSurroundings(hooks, before, after, observation);
+  for (v1::ToolchainCheck& check : *response.mutable_toolchain()) {
+    // Its runs were made in this attempt.
+    for (v1::Observation& run : *check.mutable_runs()) {
+      AddSurroundings(hooks, before, after, run);
+    }
+    *result.add_toolchain() = std::move(check);
   }
   *result.add_observations() = observation;
   if (hooks.after) hooks.after(observation);

@@ -18,7 +18,6 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "base/version.h"
 #include "cli/artifact_files.h"
 #include "cli/check_view.h"
 #include "cli/commands.h"
@@ -35,7 +34,6 @@
 #include "inspect/child.h"
 #include "re2/re2.h"
 #include "runner/device_watch.h"
-#include "runner/facts.h"
 #include "runner/paths.h"
 #include "runner/sandbox.h"
 #include "runner/sequence.h"
@@ -177,24 +175,6 @@ absl::StatusOr<v1::SweepSpec> MakeSpec(const CheckOptions& options,
                                         entry.mutable_jit_timeout()));
   }
   return spec;
-}
-
-// Conditions as they are right now; the PTX ceiling needs a context and belongs
-// to no condition that can change while a program runs.
-v1::Conditions ConditionsNow(const v1::HostFacts& start) {
-  runner::FactsOptions options;
-  options.version = std::string(kVersion);
-  options.ptx_isa_ceiling = false;
-  options.toolkits = false;
-  options.libraries = false;
-  v1::HostFacts facts = runner::CollectFacts(options);
-  *facts.mutable_driver()->mutable_ptx_isa_ceiling() =
-      start.driver().ptx_isa_ceiling();
-  *facts.mutable_driver()->mutable_ptx_isa_probe() =
-      start.driver().ptx_isa_probe();
-  *facts.mutable_toolkits() = start.toolkits();
-  *facts.mutable_libraries() = start.libraries();
-  return compat::ConditionsOf(facts);
 }
 
 v1::Cell NewCell(const v1::Entry& entry, const v1::HostFacts& facts,

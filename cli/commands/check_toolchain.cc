@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/host_facts.h"
 #include "cli/progress.h"
 #include "cli/toolchain_view.h"
 #include "cli/view_options.h"
@@ -110,6 +111,23 @@ int RunCheckToolchain(const ToolchainOptionsCli& options, Console& console) {
   {
     Progress progress(console);
     how.progress = [&progress](absl::string_view what) { progress.Show(what); };
+    v1::HostFacts facts;
+    // What is built for other GPUs is not run.
+    if (how.targets.empty()) {
+      progress.Show("looking at this host");
+      facts = CollectLocalFacts();
+      how.run = [&facts, run = how.run](const v1::RunRequest& request) {
+        const v1::Conditions before = ConditionsNow(facts);
+        v1::Observation observation = run(request);
+        *observation.mutable_conditions_before() = before;
+        *observation.mutable_conditions_after() = ConditionsNow(facts);
+        if (observation.has_cache()) {
+          observation.mutable_cache()->set_driver_built(
+              facts.driver().jit_cache_built());
+        }
+        return observation;
+      };
+    }
     for (v1::ToolchainCheck& check : runner::CheckToolchains(how)) {
       *output.add_checks() = std::move(check);
     }

@@ -106,6 +106,42 @@ TEST_F(Sequence, CancelledSequenceIsIncomplete) {
   EXPECT_EQ(result.observations(0).ending(), v1::ENDING_SKIPPED);
 }
 
+// A toolchain check runs its program inside one attempt; what is said of the
+// host around the attempt holds for these runs, which are judged as any other.
+TEST_F(Sequence, RunsOfAToolchainCheckGetTheirSurroundings) {
+  v1::Entry entry;
+  entry.set_name("toolchain");
+  entry.set_kind(v1::ENTRY_KIND_TOOLCHAIN);
+  AttemptHooks hooks;
+  hooks.jit_cache_built = "Apr 29 2026 17:12:06";
+  int looks = 0;
+  hooks.conditions = [&] {
+    v1::Conditions conditions;
+    conditions.add_lines(++looks == 1 ? "before" : "after");
+    return conditions;
+  };
+  hooks.run = [](const v1::RunRequest&, absl::Duration,
+                 const std::function<bool()>&) {
+    v1::RunResponse response;
+    response.mutable_observation()->set_ending(v1::ENDING_EXITED);
+    v1::ToolchainCheck& check = *response.add_toolchain();
+    check.add_runs()->set_path(v1::PATH_NATIVE);
+    check.add_runs()->mutable_cache()->set_observed(true);
+    return response;
+  };
+  const v1::CellResult result =
+      RunEntry(entry, AllPaths(), {"GPU-1"}, artifact_->path(), hooks);
+  ASSERT_EQ(result.observations_size(), 1);
+  ASSERT_EQ(result.toolchain_size(), 1);
+  for (const v1::Observation& run : result.toolchain(0).runs()) {
+    EXPECT_EQ(run.conditions_before().lines(0), "before");
+    EXPECT_EQ(run.conditions_after().lines(0), "after");
+  }
+  EXPECT_FALSE(result.toolchain(0).runs(0).has_cache());
+  EXPECT_EQ(result.toolchain(0).runs(1).cache().driver_built(),
+            "Apr 29 2026 17:12:06");
+}
+
 TEST_F(Sequence, WorkFoldersAreRemoved) {
   AttemptHooks hooks;
   hooks.work_parent = work_->path();
