@@ -16,7 +16,8 @@ inline constexpr char kElfBegin[] = "\177ELF";
 inline constexpr char kZstdBegin[] = "\x28\xB5\x2F\xFD";
 inline constexpr char kPtxBegin[] = ".ver";
 inline constexpr char kCudartBegin[] = "/cud";
-static_assert(absl::string_view(kCudartText).substr(0, 4) == kCudartBegin);
+static_assert(kCudartText[0] == '/' && kCudartText[1] == 'c' &&
+              kCudartText[2] == 'u' && kCudartText[3] == 'd');
 
 // Index of the fatbin magic in `bytes`, npos if there is none.
 size_t FindFatbinMagic(absl::string_view bytes);

@@ -225,7 +225,7 @@ class Searcher {
 
   // `bytes` are those at `place` that the window holds.
   absl::Status LookForCudart(absl::string_view bytes, uint64_t place) {
-    constexpr absl::string_view kText(kCudartText);
+    constexpr absl::string_view kText(kCudartText, sizeof(kCudartText) - 1);
     if (!shared_.on_cudart ||
         bytes.substr(0, kText.size()) != kText.substr(0, bytes.size())) {
       return absl::OkStatus();
