@@ -256,4 +256,41 @@ std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts) {
   return findings;
 }
 
+std::vector<v1::Finding> DeviceFindings(
+    const google::protobuf::RepeatedPtrField<v1::DeviceState>& states,
+    absl::string_view host_name) {
+  std::vector<v1::Finding> findings;
+  const auto add = [&](v1::Reason reason) {
+    v1::Finding& finding = findings.emplace_back();
+    finding.set_severity(compat::SeverityOf(reason));
+    finding.set_scope(v1::FINDING_SCOPE_HOST);
+    finding.add_hosts(std::string(host_name));
+    *finding.mutable_reason() = std::move(reason);
+  };
+  for (const v1::DeviceState& state : states) {
+    if (state.remapping_failed()) {
+      add(MakeReason(
+          "TP322",
+          absl::StrCat(state.gpu_uuid(), ": a remapping of its memory failed"),
+          "Take the GPU out of use and ask its vendor; nvidia-smi -q -d "
+          "ROW_REMAPPER tells more."));
+    } else if (state.remapping_pending()) {
+      add(MakeReason(
+          "TP322",
+          absl::StrCat(state.gpu_uuid(),
+                       ": a remapping of its memory waits for a reset"),
+          "Reset the GPU when nothing runs on it: nvidia-smi --gpu-reset."));
+    }
+    std::vector<std::string> slow;
+    for (const std::string& reason : state.throttle_reasons()) {
+      if (reason != "power" && reason != "sync boost") slow.push_back(reason);
+    }
+    if (!slow.empty()) {
+      add(MakeReason("TP328", absl::StrCat(state.gpu_uuid(), ": ",
+                                           absl::StrJoin(slow, ", "))));
+    }
+  }
+  return findings;
+}
+
 }  // namespace twinpath::cli

@@ -6,8 +6,10 @@
 
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "twinpath/v1/common.pb.h"
 #include "twinpath/v1/facts.pb.h"
+#include "twinpath/v1/observation.pb.h"
 #include "twinpath/v1/sweep.pb.h"
 
 namespace twinpath::cli {
@@ -18,6 +20,12 @@ std::vector<v1::Reason> WhyNoGpu(const v1::HostFacts& facts);
 
 // All findings about the host, errors first.
 std::vector<v1::Finding> HostFindings(const v1::HostFacts& facts);
+
+// What the GPUs say of themselves now: memory that could not be repaired, or
+// waits for a reset, clocks lowered by heat or a fault.
+std::vector<v1::Finding> DeviceFindings(
+    const google::protobuf::RepeatedPtrField<v1::DeviceState>& states,
+    absl::string_view host_name);
 
 // Whether a GPU in MIG mode has instances; programs run on these, not on it.
 bool HasMigInstances(const v1::HostFacts& facts, const v1::Gpu& gpu);

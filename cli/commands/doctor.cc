@@ -1,6 +1,7 @@
 // twinpath doctor: this host's facts and what is wrong with it; twinpath
 // version.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/report_view.h"
 #include "compat/reason.h"
+#include "runner/device_watch.h"
 #include "runner/facts.h"
 #include "runner/sandbox.h"
 #include "twinpath/v1/cli.pb.h"
@@ -31,6 +33,17 @@ int RunDoctor(Console& console) {
     for (v1::Finding& finding : HostFindings(output.facts())) {
       *output.add_findings() = std::move(finding);
     }
+    std::vector<std::string> gpus;
+    for (const v1::Gpu& gpu : output.facts().gpus()) {
+      if (!gpu.uuid().empty()) gpus.push_back(gpu.uuid());
+    }
+    // In a child, as everything that asks the driver.
+    const v1::DeviceWatch watch =
+        runner::DeviceWatcher(gpus, runner::ProbeOptions()).Finish();
+    for (v1::Finding& finding :
+         DeviceFindings(watch.after(), output.facts().host_name())) {
+      *output.add_findings() = std::move(finding);
+    }
     if (const absl::Status sandbox = runner::CheckSandbox(); !sandbox.ok()) {
       v1::Finding& finding = *output.add_findings();
       *finding.mutable_reason() =
@@ -40,6 +53,11 @@ int RunDoctor(Console& console) {
       finding.add_hosts(output.facts().host_name());
     }
   }
+  std::stable_sort(output.mutable_findings()->begin(),
+                   output.mutable_findings()->end(),
+                   [](const v1::Finding& a, const v1::Finding& b) {
+                     return a.severity() > b.severity();
+                   });
   if (console.json()) {
     console.PrintJson(output);
   } else {

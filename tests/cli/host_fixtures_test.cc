@@ -120,5 +120,27 @@ TEST(HostFixtures, PausedHostsSaySo) {
               HasSubstr("paused"));
 }
 
+// Healthy to those who only list GPUs (NVIDIA/DCGM#263).
+TEST(DeviceFindings, GpusThatSayTheyAreNotWell) {
+  v1::DeviceWatch watch;
+  watch.add_after()->set_gpu_uuid("GPU-well");
+  watch.mutable_after(0)->add_throttle_reasons("power");
+  watch.add_after()->set_gpu_uuid("GPU-failed");
+  watch.mutable_after(1)->set_remapping_failed(true);
+  watch.mutable_after(1)->set_remapping_pending(true);
+  watch.add_after()->set_gpu_uuid("GPU-pending");
+  watch.mutable_after(2)->set_remapping_pending(true);
+  watch.add_after()->set_gpu_uuid("GPU-hot");
+  watch.mutable_after(3)->add_throttle_reasons("thermal");
+  const std::vector<v1::Finding> found = DeviceFindings(watch.after(), "h");
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].reason().code(), "TP322");
+  EXPECT_THAT(found[0].reason().detail(), HasSubstr("GPU-failed"));
+  EXPECT_THAT(found[0].reason().detail(), HasSubstr("failed"));
+  EXPECT_THAT(found[1].reason().detail(), HasSubstr("waits for a reset"));
+  EXPECT_EQ(found[2].reason().code(), "TP328");
+  EXPECT_EQ(found[2].severity(), v1::SEVERITY_NOTE);
+}
+
 }  // namespace
 }  // namespace twinpath::cli
