@@ -47,6 +47,25 @@ bool IsPrivate(absl::string_view path) {
   return false;
 }
 
+// The driver's own files and those of tracing: what they hold is never a module
+// of the program, so whether it could be read does not matter.
+bool IsOfDriver(absl::string_view path) {
+  const absl::string_view name = BaseName(path);
+  for (const absl::string_view prefix :
+       {"libcuda.so", "libcudadebugger.so", "libnvidia-", "libcupti.so",
+        "twinpath-audit.so", "twinpath-trace.so"}) {
+    if (absl::StartsWith(name, prefix)) return true;
+  }
+  return false;
+}
+
+// Whether a problem of a report means that images may have been missed: packed,
+// damaged, or not read to its end.
+bool LeavesOut(absl::string_view code) {
+  return code == "TP215" || code == "TP229" || code == "TP232" ||
+         code == "TP233";
+}
+
 bool IsElf(int fd) {
   const auto head = PreadUpTo(fd, 0, 4);
   return head.ok() && *head == absl::string_view("\177ELF", 4);
@@ -187,8 +206,9 @@ class FileReader {
   void Take(const v1::FileReport& report, size_t file) {
     absl::flat_hash_set<absl::string_view> launchable;
     absl::flat_hash_set<absl::string_view> owned;
+    const bool counts = !IsOfDriver(answer_.files[file].object.path());
     for (const v1::Fatbin& fatbin : report.fatbins()) {
-      answer_.complete &= !fatbin.damaged();
+      answer_.complete &= !counts || !fatbin.damaged();
       const bool registered =
           fatbin.registration() == v1::REGISTRATION_REGISTERED;
       for (const v1::Image& image : fatbin.images()) {
@@ -199,7 +219,7 @@ class FileReader {
           if (asked_.contains(kernel.name())) owned.insert(kernel.name());
         }
         if (!image.has_digest()) {
-          answer_.complete &= image.kind() != v1::IMAGE_KIND_SASS;
+          answer_.complete &= !counts || image.kind() != v1::IMAGE_KIND_SASS;
         } else if (modules_.contains(image.digest().sha256())) {
           const auto digest = Sha256::FromRaw(image.digest().sha256());
           if (digest.ok()) {
@@ -263,10 +283,11 @@ void Inspect(const FilesQuestion& question,
         if (!opened.ok() || reports.empty()) {
           object.set_problem(opened.ok() ? "it was not read"
                                          : std::string(opened.message()));
-          answer.complete = false;
+          answer.complete &= IsOfDriver(object.path());
         } else {
           for (const v1::Reason& problem : reports[0].problems()) {
-            answer.complete = false;
+            if (!LeavesOut(problem.code())) continue;
+            answer.complete &= IsOfDriver(object.path());
             object.set_problem(
                 absl::StrCat(problem.code(), " ", problem.detail()));
           }
@@ -279,7 +300,7 @@ void Inspect(const FilesQuestion& question,
       });
   for (size_t i = 0; i < targets.size(); ++i) {
     if (done[i]) continue;
-    answer.complete = false;
+    answer.complete &= IsOfDriver(answer.files[files[i]].object.path());
     answer.files[files[i]].object.set_problem(
         status.ok() ? "it was not read" : std::string(MessageOf(status)));
   }
@@ -321,7 +342,7 @@ FilesAnswer AskFiles(const FilesQuestion& question) {
     std::pair<dev_t, ino_t> id;
     const std::string place = places.Look(file.object, id);
     if (place.empty()) {
-      answer.complete = false;
+      answer.complete &= IsOfDriver(path);
     } else if (!known.emplace(id, answer.files.size()).second) {
       continue;
     } else {
