@@ -359,6 +359,8 @@ TEST_F(AgentGrpcTest, RunsAnEntryOnThisHost) {
   lease.mutable_entry()->set_name("say");
   lease.mutable_entry()->add_command("bin/say");
   lease.mutable_entry()->add_command("hello");
+  // As many runs as paths, also where the host could trace.
+  lease.mutable_entry()->set_trace(v1::TRACE_RULE_OFF);
   lease.add_paths(v1::PATH_NATIVE);
   lease.add_paths(v1::PATH_PLAIN);
   lease.mutable_start_within()->set_seconds(600);
