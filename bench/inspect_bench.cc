@@ -186,8 +186,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--ask" && i + 2 < argc) {
-      // As a program that is done: its memory goes with it.
-      std::_Exit(twinpath::Ask(argv[i + 1], argv[i + 2]));
+      return twinpath::Ask(argv[i + 1], argv[i + 2]);
     }
     if (argument == "--runs" && i + 1 < argc &&
         absl::SimpleAtoi(argv[i + 1], &runs) && runs > 0) {
