@@ -162,6 +162,11 @@ class ContainerRun {
   ContainerRun(const v1::RunRequest& request, bool unit,
                const std::function<bool()>& abandoned)
       : request_(request), unit_(unit), abandoned_(abandoned) {}
+  ContainerRun(const ContainerRun&) = delete;
+  ContainerRun& operator=(const ContainerRun&) = delete;
+  ~ContainerRun() {
+    if (podman_) podman_->Remove();
+  }
 
   v1::Observation Run() {
     observation_ = BeginObservation(request_);
@@ -285,6 +290,7 @@ class ContainerRun {
     if (geteuid() == 0) {
       argv.push_back(absl::StrCat("--pids-limit=", kMaxRunTasks));
       argv.push_back(absl::StrCat("--memory=", MemoryLimit()));
+      argv.push_back(absl::StrCat("--memory-swap=", MemoryLimit()));
       // Of the unit's control group, so that its end is the container's.
       if (unit_) argv.emplace_back("--cgroups=split");
       if (HasAllUsers()) {
@@ -389,7 +395,6 @@ class ContainerRun {
     seen.set_work_directory(JoinPath(request_.work_directory(), "run"));
     AddOutputFiles(seen, limit, observation_);
     Decide(*result, report, watch, timed_out, abandoned);
-    podman_->Remove();
     return absl::OkStatus();
   }
 
