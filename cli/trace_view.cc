@@ -92,16 +92,19 @@ std::string Modules(const v1::Trace& trace) {
 std::string Kernels(const v1::Trace& trace) {
   uint64_t launched = 0;
   std::vector<std::string> refused;
+  std::vector<std::string> missing;
   for (const v1::TracedKernel& kernel : trace.kernels()) {
     launched += kernel.launches() > 0 ? 1 : 0;
-    if (kernel.refused() == 0) continue;
+    const bool not_found = kernel.launches() == 0 && kernel.refused() == 0 &&
+                           kernel.cuda_error() != 0;
+    if (kernel.refused() == 0 && !not_found) continue;
     std::string text =
         absl::StrCat(kernel.name(), " (CUDA error ", kernel.cuda_error(), ")");
     if (!kernel.file().empty()) {
       absl::StrAppend(&text, " of ",
                       verdict::TracedFileName(trace, kernel.file()));
     }
-    refused.push_back(text);
+    (not_found ? missing : refused).push_back(text);
   }
   std::string out =
       absl::StrCat(Count(launched, "kernel", "kernels"), " launched, ",
@@ -110,6 +113,7 @@ std::string Kernels(const v1::Trace& trace) {
     absl::StrAppend(&out, "; ", trace.refused_launches(),
                     " refused: ", Names(refused));
   }
+  if (!missing.empty()) absl::StrAppend(&out, "; not found: ", Names(missing));
   return out;
 }
 

@@ -211,7 +211,11 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   }
   AddOutputFiles(request, limit, observation);
   if (trace) {
-    *observation.mutable_trace() = CollectTrace(*trace, request, place.unit);
+    *observation.mutable_trace() =
+        CollectTrace(*trace, request,
+                     absl::StrCat(observation.driver_log().head(), "\n",
+                                  observation.driver_log().tail()),
+                     place.unit);
   }
   return observation;
 }

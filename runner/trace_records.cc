@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/file.h"
@@ -28,6 +29,10 @@ constexpr size_t kMaxStarters = 65536;
 constexpr size_t kMaxCountFiles = 1024;
 constexpr size_t kMaxProblemBytes = 1000;
 constexpr uint64_t kMaxLaunches = uint64_t{1} << 53;
+// Kernels that the driver's log says are not there.
+constexpr size_t kMaxNotFound = 1000;
+// What the tracer calls a kernel whose name it does not learn.
+constexpr char kNoName[] = "(no name)";
 
 std::string ReadAt(int folder, const std::string& name, uint64_t limit) {
   // O_NONBLOCK: the program may have put a FIFO there.
@@ -298,6 +303,50 @@ TraceRecords ReadTraceRecords(int folder) {
   ReadObjects(folder, records);
   ReadDevice(folder, records);
   return records;
+}
+
+void AddNotFound(absl::string_view driver_log, TraceRecords& records) {
+  static constexpr absl::string_view kKernel = "Kernel (";
+  static constexpr absl::string_view kMissing = ") cannot be found";
+  static constexpr absl::string_view kReturning = "Returning ";
+  std::vector<KernelRecord> found;
+  // Records, not lines: the driver cuts a long one and writes the next behind
+  // it.
+  for (size_t at = driver_log.find(kKernel); at != absl::string_view::npos;
+       at = driver_log.find(kKernel)) {
+    driver_log.remove_prefix(at + kKernel.size());
+    const absl::string_view name =
+        driver_log.substr(0, std::min(driver_log.find(')'), driver_log.size()));
+    if (name.empty() || name.size() > TP_TRACE_MAX_PAYLOAD ||
+        !absl::StartsWith(driver_log.substr(name.size()), kMissing)) {
+      continue;
+    }
+    const absl::string_view behind = driver_log.substr(
+        0, std::min(driver_log.find(kKernel), driver_log.size()));
+    const size_t error = behind.find(kReturning);
+    KernelRecord record{.name = std::string(name)};
+    if (error != absl::string_view::npos) {
+      const absl::string_view text = behind.substr(error + kReturning.size());
+      if (!absl::SimpleAtoi(text.substr(0, std::min<size_t>(text.find(' '), 4)),
+                            &record.cuda_error)) {
+        record.cuda_error = 0;
+      }
+    }
+    found.push_back(std::move(record));
+    if (found.size() == kMaxNotFound) break;
+  }
+  std::set<std::string> names;
+  for (const KernelRecord& kernel : found) names.insert(kernel.name);
+  for (KernelRecord& kernel : records.kernels) {
+    if (kernel.name == kNoName && names.size() == 1)
+      kernel.name = *names.begin();
+    names.erase(kernel.name);
+  }
+  for (KernelRecord& kernel : found) {
+    if (kernel.cuda_error == 0 || names.erase(kernel.name) == 0) continue;
+    if (records.kernels.size() >= kMaxTracedKernels) return;
+    records.kernels.push_back(std::move(kernel));
+  }
 }
 
 std::string ModuleFileName(const Sha256& digest) {

@@ -55,6 +55,13 @@ struct TraceRecords {
 // Reads the records in the folder behind the descriptor.
 TraceRecords ReadTraceRecords(int folder);
 
+// Adds the kernels that the driver's log says it did not find: a library that
+// asks for a kernel before it launches it (cuBLAS under forced JIT) fails
+// there, and no launch is ever seen. They have no launches and the error that
+// the log states. A refused launch without a name gets the log's, where that
+// has one alone. The log is the program's to write, as the rest is.
+void AddNotFound(absl::string_view driver_log, TraceRecords& records);
+
 // Name in the folder of the file with a module's bytes.
 std::string ModuleFileName(const Sha256& digest);
 

@@ -173,8 +173,9 @@ v1::Trace MakeTrace(const TraceRecords& records, const FilesAnswer& files) {
 }
 
 v1::Trace CollectTrace(const TraceSetup& setup, const v1::RunRequest& request,
-                       bool unit) {
-  const TraceRecords records = ReadTraceRecords(setup.folder());
+                       absl::string_view driver_log, bool unit) {
+  TraceRecords records = ReadTraceRecords(setup.folder());
+  AddNotFound(driver_log, records);
   FilesQuestion question;
   question.paths = records.objects;
   question.artifact_directory = request.artifact_directory();

@@ -22,8 +22,9 @@ v1::Trace MakeTrace(const TraceRecords& records, const FilesAnswer& files);
 
 // After the run: reads its records and the files it opened. `unit`: see
 // FilesQuestion.same_folders.
+// `driver_log`: what the driver wrote in the run.
 v1::Trace CollectTrace(const TraceSetup& setup, const v1::RunRequest& request,
-                       bool unit);
+                       absl::string_view driver_log, bool unit);
 
 }  // namespace twinpath::runner
 

@@ -88,7 +88,9 @@ void Demote(PathStatus status, v1::Reason reason, PathEvaluation& evaluation) {
 const v1::TracedKernel* RefusedKernel(const v1::Trace& trace, uint32_t error) {
   const v1::TracedKernel* found = nullptr;
   for (const v1::TracedKernel& kernel : trace.kernels()) {
-    if (kernel.refused() == 0) continue;
+    // Not found, and so never launched.
+    const bool missing = kernel.launches() == 0 && kernel.cuda_error() != 0;
+    if (kernel.refused() == 0 && !missing) continue;
     if (found == nullptr || kernel.cuda_error() == error) found = &kernel;
   }
   return found;

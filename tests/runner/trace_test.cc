@@ -410,6 +410,61 @@ TEST_F(TraceRecordsTest, AnyBytesAreRead) {
   }
 }
 
+// As driver 580.159.04 wrote it (shortened): cuBLAS asks for a kernel under
+// forced JIT, and no launch is ever seen. The second record lost its line feed.
+TEST(TraceNotFound, KernelsOfTheDriverLogAreAddedWithTheirErrors) {
+  const std::string log =
+      "[13:57:01.234][1][CUDA][E] Kernel (_ZN6cublas3nopEv) cannot be found in "
+      "library due to compilation error[13:57:01.235][1][CUDA][E] Returning "
+      "209 "
+      "(CUDA_ERROR_NO_BINARY_FOR_GPU) from cuLibraryGetKernel\n"
+      "[13:57:01.236][1][CUDA][E] Kernel (_Z5otherv) cannot be found\n";
+  TraceRecords records;
+  records.kernels.push_back({.name = "_Z3ownv", .launches = 1});
+  AddNotFound(log, records);
+  ASSERT_EQ(records.kernels.size(), 2u);
+  EXPECT_EQ(records.kernels[0].name, "_Z3ownv");
+  EXPECT_EQ(records.kernels[1].name, "_ZN6cublas3nopEv");
+  EXPECT_EQ(records.kernels[1].cuda_error, 209u);
+  EXPECT_EQ(records.kernels[1].launches, 0u);
+  EXPECT_EQ(records.kernels[1].refused, 0u);
+  AddNotFound(log, records);
+  EXPECT_EQ(records.kernels.size(), 2u);
+}
+
+TEST(TraceNotFound, ARefusedLaunchGetsTheNameTheLogHas) {
+  TraceRecords records;
+  records.kernels.push_back(
+      {.name = "(no name)", .refused = 1, .cuda_error = 209});
+  AddNotFound(
+      "Kernel (_Z13WriteSilentlyPi) cannot be found in library\n"
+      "Returning 209 (CUDA_ERROR_NO_BINARY_FOR_GPU) from cuLibraryGetKernel\n",
+      records);
+  ASSERT_EQ(records.kernels.size(), 1u);
+  EXPECT_EQ(records.kernels[0].name, "_Z13WriteSilentlyPi");
+  EXPECT_EQ(records.kernels[0].refused, 1u);
+}
+
+TEST(TraceNotFound, AnyBytesAreRead) {
+  for (const std::string& log :
+       {std::string(), std::string("Kernel ("), std::string("Kernel ()"),
+        "Kernel (" + std::string(100'000, 'x') + ") cannot be found",
+        std::string("Kernel (x) cannot be foundReturning "),
+        std::string("Kernel (x) cannot be found Returning 99999999999 ("),
+        std::string("Kernel (x\0y) cannot be found Returning 1", 37)}) {
+    TraceRecords records;
+    AddNotFound(log, records);
+    EXPECT_LE(records.kernels.size(), 1u);
+  }
+  std::string many;
+  for (int i = 0; i < 5000; ++i) {
+    absl::StrAppend(&many, "Kernel (k", i, ") cannot be found Returning 209 (");
+  }
+  TraceRecords records;
+  AddNotFound(many, records);
+  EXPECT_EQ(records.kernels.size(), 1000u);
+}
+
 TEST(TraceRules, WhichEntriesAreTraced) {
   v1::Entry entry;
   EXPECT_TRUE(IsTraced(entry, true));

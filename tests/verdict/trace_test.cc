@@ -227,6 +227,28 @@ TEST(Trace, NamesTheLibraryThatOwnsTheFailingKernel) {
                     Not(HasSubstr("/usr/local"))));
 }
 
+// Measured with cuBLAS: the library asks for its kernel and never launches it.
+TEST(Trace, NamesTheOwnerOfAKernelThatWasNotFound) {
+  v1::CellResult result = TracedResult();
+  RemoveRun(result, v1::PATH_PTX_JIT, true);
+  RunOf(result, v1::PATH_PTX_JIT).set_exit_code(14);
+  v1::Observation repeat = RunOf(result, v1::PATH_PTX_JIT);
+  repeat.set_traced(true);
+  v1::Trace& trace = *repeat.mutable_trace() =
+      GoodTrace(v1::MODULE_ORIGIN_COMPILED);
+  v1::TracedKernel& kernel = *trace.add_kernels();
+  kernel.set_name("_ZN6cublas3nopEv");
+  kernel.set_cuda_error(209);
+  kernel.set_file("/usr/local/cuda/lib64/libcublas.so.13");
+  *result.add_observations() = repeat;
+  const PathEvaluation seen =
+      EvaluatePath(GoodEntry(), v1::PATH_PTX_JIT, result);
+  EXPECT_EQ(seen.status, PathStatus::kFailed);
+  ASSERT_TRUE(Has(seen, "TP333"));
+  EXPECT_THAT(seen.reasons.back().detail(),
+              HasSubstr("belongs to libcublas.so.13"));
+}
+
 TEST(Trace, ATraceOfAnotherEndingProvesNothing) {
   v1::CellResult result = TracedResult();
   v1::Observation& traced = Traced(result, v1::PATH_PLAIN);
