@@ -29,7 +29,7 @@ constexpr absl::Duration kDefaultTime = absl::Minutes(15);
 // The loader ends by itself before it is ended.
 constexpr absl::Duration kLeastMargin = absl::Seconds(5);
 constexpr absl::Duration kLeastTime = absl::Seconds(5);
-constexpr absl::Duration kMostCompile = absl::Minutes(5);
+constexpr absl::Duration kDefaultCompile = absl::Minutes(5);
 // Device memory that one image may need, so that four workers stay below a
 // quarter of the smallest GPUs in use (16 GiB).
 constexpr uint64_t kMostImageBytes = uint64_t{1} << 30;
@@ -73,6 +73,19 @@ absl::StatusOr<std::vector<inspect::InspectTarget>> FilesIn(
   std::sort(files.begin(), files.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return files;
+}
+
+// The files that the entry says it covers; all, where it names none of them.
+std::vector<inspect::InspectTarget> Covered(
+    const v1::Entry& entry, const std::vector<inspect::InspectTarget>& files) {
+  std::vector<inspect::InspectTarget> covered;
+  for (const inspect::InspectTarget& file : files) {
+    if (std::find(entry.covers().begin(), entry.covers().end(), file.name) !=
+        entry.covers().end()) {
+      covered.push_back(file);
+    }
+  }
+  return covered.empty() ? files : covered;
 }
 
 absl::StatusOr<std::vector<v1::FileReport>> Inspect(
@@ -301,7 +314,8 @@ v1::RunResponse RunImagesEntry(const v1::RunRequest& request,
   const absl::StatusOr<std::vector<inspect::InspectTarget>> files =
       FilesIn(request.artifact_directory());
   if (!files.ok()) return refuse(MessageOf(files.status()));
-  const absl::StatusOr<std::vector<v1::FileReport>> reports = Inspect(*files);
+  const absl::StatusOr<std::vector<v1::FileReport>> reports =
+      Inspect(Covered(request.entry(), *files));
   if (!reports.ok()) return refuse(MessageOf(reports.status()));
   const std::vector<ListedImage> images = ImagesOf(*reports);
   if (images.size() > kMostImages) return refuse("too many images");
@@ -313,7 +327,12 @@ v1::RunResponse RunImagesEntry(const v1::RunRequest& request,
   list.time = time - std::max(kLeastMargin, time / 20);
   list.workers = Workers(images.size());
   list.memory_bytes = kMostImageBytes;
-  list.compile_limit = std::min(kMostCompile, list.time / 2);
+  const absl::Duration compile =
+      absl::Seconds(request.entry().jit_timeout().seconds()) +
+      absl::Nanoseconds(request.entry().jit_timeout().nanos());
+  list.compile_limit = compile > absl::ZeroDuration()
+                           ? std::max(compile, absl::Seconds(1))
+                           : std::min(kDefaultCompile, list.time / 2);
   for (const v1::FileReport& report : *reports) {
     list.Add(JoinPath(request.artifact_directory(), report.name()), report);
   }

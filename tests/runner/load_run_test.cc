@@ -152,6 +152,17 @@ TEST_F(ImagesEntry, AnArtifactWithoutImages) {
   EXPECT_TRUE(response.image_loads().problems().empty());
 }
 
+TEST_F(ImagesEntry, OnlyTheFilesItCovers) {
+  Put("check.ptx", "lib/a.ptx");
+  Put("check.ptx", "lib/b.ptx");
+  v1::RunRequest request = Request();
+  request.mutable_entry()->add_covers("lib/b.ptx");
+  request.mutable_entry()->add_covers("a word for people");
+  const v1::RunResponse response = RunImagesEntry(request, Unconfined);
+  ASSERT_EQ(response.image_loads().images_size(), 1);
+  EXPECT_EQ(response.image_loads().images(0).file(), "lib/b.ptx");
+}
+
 TEST_F(ImagesEntry, LinksOfTheArtifactAreNotFollowed) {
   Put("check.ptx", "a.ptx");
   ASSERT_EQ(
