@@ -25,9 +25,9 @@ namespace twinpath::runner {
 absl::Duration ImagesTimeLimit(const v1::Entry& entry);
 
 // Runs the entry on the first GPU of the request: the files that the entry
-// covers, or all where it names none; jit_timeout is the limit of one image that
-// compiles. `run` starts twinpath-load.
-// The answer has an observation, whose path says nothing, and every image.
+// covers, or all where it names none; jit_timeout is the limit of one image
+// that compiles. `run` starts twinpath-load. The answer has an observation,
+// whose path says nothing, and every image.
 v1::RunResponse RunImagesEntry(const v1::RunRequest& request,
                                const ProgramRunner& run);
 
