@@ -55,7 +55,13 @@ class Judge {
       const bool cublas = name == "cublas";
       Proven(v1::PATH_NATIVE);
       Proven(v1::PATH_PLAIN);
-      BlamesLibrary(cublas ? "cublas" : "cufft");
+      if (cublas || name == "cufft-1048576") {
+        BlamesLibrary(cublas ? "cublas" : "cufft");
+      } else {
+        // Plans that cuFFT 12.0 compiles at run time, where it may.
+        Proven(v1::PATH_PTX_JIT);
+        NamesCompiler("libcufft");
+      }
       LaunchedOwnKernel(cublas ? "FillForCublas" : "FillForCufft");
     } else if (name == "endless") {
       for (const v1::Path path : {v1::PATH_NATIVE, v1::PATH_PLAIN}) Ended(path);
@@ -99,6 +105,13 @@ class Judge {
     Add(absl::StrCat("forced JIT fails in ", library), text,
         evaluation.status == verdict::PathStatus::kFailed &&
             absl::StrContains(absl::AsciiStrToLower(text), library));
+  }
+
+  // A plain run compiled, and the trace says whose code.
+  void NamesCompiler(absl::string_view library) {
+    const std::string text = Text(Evaluate(v1::PATH_PLAIN));
+    Add(absl::StrCat("plain compiles for ", library), text,
+        absl::StrContains(text, "TP314") && absl::StrContains(text, library));
   }
 
   // A traced run saw the program's own kernel, compiled under forced JIT.
