@@ -88,9 +88,7 @@ class OutputPipe {
   // `listener` may be null and must outlive this.
   OutputPipe(UniqueFd fd, const ProcessOptions& options,
              const std::function<void(absl::string_view)>* listener)
-      : fd_(std::move(fd)),
-        capture_(options),
-        listener_(listener) {}
+      : fd_(std::move(fd)), capture_(options), listener_(listener) {}
 
   // -1 once the stream has ended; poll skips such an entry.
   int fd() const { return fd_.get(); }

@@ -1,7 +1,7 @@
 // twinpath-coordinator: the daemon in the middle. Crash-only: it may be killed
 // at any point and loses nothing it has confirmed; SIGTERM and SIGINT tell the
-// agents first. Exit codes: 0 ended by signal, 1 what may heal by starting again
-// (disk full), 2 usage, configuration, state.
+// agents first. Exit codes: 0 ended by signal, 1 what may heal by starting
+// again (disk full), 2 usage, configuration, state.
 
 #include <pthread.h>
 #include <signal.h>

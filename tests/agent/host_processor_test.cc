@@ -308,10 +308,9 @@ TEST_F(HostProcessorTest, WithTheSocketRunsAreAskedFor) {
     request.set_attempt_id("a1");
     request.set_path(v1::PATH_NATIVE);
     request.add_gpu_uuids("GPU-1");
-    EXPECT_EQ(hooks.run(request, absl::Minutes(1), nullptr)
-                  .observation()
-                  .exit_code(),
-              3);
+    EXPECT_EQ(
+        hooks.run(request, absl::Minutes(1), nullptr).observation().exit_code(),
+        3);
   };
   Process();
   unit.join();

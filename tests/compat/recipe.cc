@@ -119,6 +119,16 @@ absl::StatusOr<v1::ArtifactReport> Inspect(const std::string& folder,
                               return absl::OkStatus();
                             });
   if (!done.ok()) return done;
+  // A recipe stands for files that the thread's own toolkit made; which nvcc
+  // this machine has is no part of the case. (What the maker's major decides is
+  // tested by itself: Selection.MachineCodeOfANewerMajorIsNotPromised.)
+  for (v1::FileReport& file : *report.mutable_files()) {
+    for (v1::Fatbin& fatbin : *file.mutable_fatbins()) {
+      for (v1::Image& image : *fatbin.mutable_images()) {
+        image.mutable_producer()->clear_toolkit();
+      }
+    }
+  }
   return report;
 }
 

@@ -100,8 +100,7 @@ void CompareCell(const v1::Cell& cell, const std::string& name,
     row.observed = "not run";
     row.verdict = v1::VerdictKind_Name(cell.verdict().kind()).substr(13);
     for (const v1::Observation& run : cell.result().observations()) {
-      if (run.path() != prediction.path() || run.jit_proof() ||
-          run.traced()) {
+      if (run.path() != prediction.path() || run.jit_proof() || run.traced()) {
         continue;
       }
       row.observed = Observed(run, proof);

@@ -131,11 +131,23 @@ class HostileChild : public ::testing::Test {
         ran.process.out.head.data(),
         static_cast<int>(ran.process.out.head.size()));
     v1::InspectResult one;
+    v1::FileReport sent_ahead;
     bool end = false;
     while (google::protobuf::util::ParseDelimitedFromZeroCopyStream(
         &one, &stream, &end)) {
+      for (v1::Fatbin& fatbin : *one.mutable_fatbins()) {
+        sent_ahead.add_fatbins()->Swap(&fatbin);
+      }
       if (one.has_report()) {
-        ran.reports.push_back(std::move(*one.mutable_report()));
+        v1::FileReport report = std::move(*one.mutable_report());
+        if (report.member_of().empty()) {
+          for (v1::Fatbin& fatbin : *report.mutable_fatbins()) {
+            sent_ahead.add_fatbins()->Swap(&fatbin);
+          }
+          report.mutable_fatbins()->Swap(sent_ahead.mutable_fatbins());
+          sent_ahead.Clear();
+        }
+        ran.reports.push_back(std::move(report));
       }
       one.Clear();
     }

@@ -18,8 +18,7 @@ using ::testing::HasSubstr;
 
 std::string DriverPath(const std::string& folder) {
   const char* bin = std::getenv("TWINPATH_BIN_DIR");
-  return JoinPath(JoinPath(bin == nullptr ? "." : bin, "fake_drivers"),
-                  folder);
+  return JoinPath(JoinPath(bin == nullptr ? "." : bin, "fake_drivers"), folder);
 }
 
 v1::ProbeResponse Probe(const std::string& folder, const std::string& cuda = "",
