@@ -101,7 +101,10 @@ void AddKindOfHost(const v1::HostFacts& facts,
                    std::vector<v1::Reason>& reasons) {
   const v1::Driver& driver = facts.driver();
   const bool works = driver.probe().state() == v1::PROBE_STATE_OK;
-  if (driver.has_forward_compat() && works) {
+  // The driver's own libcuda may carry the note, too (seen on R580): then both
+  // halves are of one version.
+  if (driver.has_forward_compat() && works &&
+      driver.libcuda_version() != driver.kernel_module_version()) {
     reasons.push_back(MakeReason(
         "TP120",
         absl::StrCat("libcuda ", driver.libcuda_version(), " in ",

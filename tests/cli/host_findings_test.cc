@@ -72,6 +72,15 @@ TEST(HostFindings, HalvesThatDifferByVersion) {
   EXPECT_THAT(Codes(facts), ElementsAre("TP104"));
 }
 
+// As an H200 host with driver 580.159.04 reported it.
+TEST(HostFindings, ANoteInTheDriversOwnLibraryIsNoPackage) {
+  v1::HostFacts facts = Facts(kGood);
+  facts.mutable_driver()->mutable_forward_compat()->add_driver_branches(580);
+  EXPECT_THAT(Codes(facts), IsEmpty());
+  facts.mutable_driver()->set_libcuda_version("590.44.01");
+  EXPECT_THAT(Codes(facts), ElementsAre("TP120"));
+}
+
 TEST(HostFindings, AHungDriver) {
   EXPECT_THAT(
       Codes(Facts(R"pb(driver { probe { state: PROBE_STATE_HUNG } })pb")),
