@@ -383,6 +383,12 @@ CellOutcome HostProcessor::Process(const ClaimedLease& claimed,
       observation.set_gpu_uuid(absl::StrJoin(claimed.gpu_uuids, ","));
     }
   }
+  for (v1::ToolchainCheck& check : *result.mutable_toolchain()) {
+    for (v1::Observation& run : *check.mutable_runs()) {
+      *run.mutable_conditions_before() = conditions;
+      *run.mutable_conditions_after() = after;
+    }
+  }
   result.set_result_id(head.result_id());
   result.set_cell_id(head.cell_id());
   result.set_lease_id(*lease_id);

@@ -51,6 +51,9 @@ bool IsHexId(absl::string_view id) {
          });
 }
 
+constexpr absl::string_view kTraceDropped =
+    "the trace is too large to be sent with the result";
+
 // Keeps at most `limit` bytes of a stream's head and of its tail.
 void Shorten(v1::CapturedOutput* output, size_t limit) {
   std::string& head = *output->mutable_head();
@@ -66,11 +69,40 @@ void Shorten(v1::CapturedOutput* output, size_t limit) {
   }
 }
 
+// Drops the largest trace; false: there is none. A tracer that did not start
+// proves nothing, so the rest of the trace goes with it.
+bool DropTrace(v1::CellResult* result) {
+  v1::Observation* largest = nullptr;
+  for (v1::Observation& observation : *result->mutable_observations()) {
+    if (!observation.has_trace() ||
+        observation.trace().device_tracer().problem() == kTraceDropped) {
+      continue;
+    }
+    if (largest == nullptr ||
+        observation.trace().ByteSizeLong() > largest->trace().ByteSizeLong()) {
+      largest = &observation;
+    }
+  }
+  if (largest == nullptr) return false;
+  v1::Trace dropped;
+  for (v1::Tracer* tracer :
+       {dropped.mutable_objects_tracer(), dropped.mutable_device_tracer()}) {
+    tracer->set_problem(std::string(kTraceDropped));
+  }
+  *largest->mutable_trace() = std::move(dropped);
+  return true;
+}
+
 }  // namespace
 
 void FitResult(v1::CellResult* result) {
   for (size_t limit = 64 << 10; result->ByteSizeLong() > kMaxResultBytes;
        limit /= 2) {
+    if (limit < 4096 && DropTrace(result)) {
+      // What tracing costs is the trace, not the result.
+      limit *= 2;
+      continue;
+    }
     if (limit < 256) {
       result->clear_staged();
       result->set_complete(false);

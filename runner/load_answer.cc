@@ -32,7 +32,10 @@ absl::Status NoLine(absl::string_view line) {
 }
 
 std::vector<absl::string_view> Words(absl::string_view line) {
-  return absl::StrSplit(absl::StripSuffix(line, "\n"), ' ');
+  // One too many is enough to refuse the line, however long it is.
+  return absl::StrSplit(
+      absl::StripSuffix(line, "\n"),
+      absl::MaxSplits(' ', static_cast<int>(kWords + 3 * kMostKernelsListed)));
 }
 
 }  // namespace

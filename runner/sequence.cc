@@ -51,6 +51,8 @@ bool RunAttempt(v1::RunRequest request, const AttemptHooks& hooks,
   observation.set_jit_proof(request.jit_proof());
   observation.set_traced(request.traced());
   const auto skip = [&](absl::string_view why) {
+    // What tracing costs is the trace, not the result.
+    if (request.traced() && !request.jit_proof()) return true;
     observation.set_ending(v1::ENDING_SKIPPED);
     observation.set_problem(std::string(why));
     *result.add_observations() = observation;

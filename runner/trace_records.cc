@@ -177,11 +177,14 @@ class Counts {
  public:
   explicit Counts(int folder) : folder_(folder) {}
 
-  TraceCount At(const Starter& starter, uint64_t index) {
+  TraceCount At(const Starter& starter, uint64_t index, uint64_t& left_out) {
     TraceCount count = {};
     auto found = files_.find(starter);
     if (found == files_.end()) {
-      if (files_.size() >= kMaxCountFiles) return count;
+      if (files_.size() >= kMaxCountFiles) {
+        ++left_out;
+        return count;
+      }
       found = files_
                   .emplace(starter,
                            ReadAt(folder_,
@@ -262,9 +265,10 @@ void ReadDevice(int folder, TraceRecords& records) {
                       .first;
           records.kernels.push_back({.name = std::string(payload)});
         }
-        if (counted.size() < kMaxStarters &&
-            counted.emplace(starter, record.a).second) {
-          AddKernel(counts.At(starter, record.a),
+        if (counted.size() >= kMaxStarters) {
+          ++left_out;
+        } else if (counted.emplace(starter, record.a).second) {
+          AddKernel(counts.At(starter, record.a, left_out),
                     records.kernels[found->second]);
         }
         break;
@@ -315,8 +319,10 @@ void AddNotFound(absl::string_view driver_log, TraceRecords& records) {
   for (size_t at = driver_log.find(kKernel); at != absl::string_view::npos;
        at = driver_log.find(kKernel)) {
     driver_log.remove_prefix(at + kKernel.size());
+    const absl::string_view near =
+        driver_log.substr(0, TP_TRACE_MAX_PAYLOAD + 1);
     const absl::string_view name =
-        driver_log.substr(0, std::min(driver_log.find(')'), driver_log.size()));
+        near.substr(0, std::min(near.find(')'), near.size()));
     if (name.empty() || name.size() > TP_TRACE_MAX_PAYLOAD ||
         !absl::StartsWith(driver_log.substr(name.size()), kMissing)) {
       continue;

@@ -58,16 +58,16 @@ void AddModules(const TraceRecords& records, const FilesAnswer& files,
       *module.mutable_target() = equal->second.target;
       continue;
     }
-    // Where something was not read, the equal image may lie there.
+    const int owner =
+        read == files.read.end() ? -1 : OwnerOfModule(read->second, files);
+    if (owner < 0) continue;
+    module.set_file(NameOf(files.files[static_cast<size_t>(owner)]));
+    // Where something was not read, the equal image may lie there; and one
+    // whose kernels no opened file holds may have been a cubin read from
+    // another file.
     if (files.complete && records.objects_tracer.started() &&
         records.objects_tracer.dropped() == 0) {
       module.set_origin(v1::MODULE_ORIGIN_COMPILED);
-    }
-    if (read != files.read.end()) {
-      const int owner = OwnerOfModule(read->second, files);
-      if (owner >= 0) {
-        module.set_file(NameOf(files.files[static_cast<size_t>(owner)]));
-      }
     }
   }
 }

@@ -179,7 +179,12 @@ std::vector<v1::Reason> DeviceFaults(const v1::CellResult& result) {
   std::vector<v1::Reason> faults;
   for (const v1::Observation& observation : result.observations()) {
     if (!observation.has_devices() || !Ran(observation)) continue;
-    for (v1::Reason& fault : Look(observation.devices(), "device").faults) {
+    Found found = Look(observation.devices(), "device");
+    for (const std::string& text : found.application) {
+      found.faults.push_back(
+          MakeReason("TP308", absl::StrCat("device: ", text)));
+    }
+    for (v1::Reason& fault : found.faults) {
       const bool known = std::any_of(faults.begin(), faults.end(),
                                      [&fault](const v1::Reason& other) {
                                        return other.detail() == fault.detail();

@@ -33,7 +33,8 @@ void ApplyDeviceWatch(const v1::Observation& observation,
                       absl::string_view label, PathEvaluation& evaluation);
 
 // The faults of the device in all runs of a result, each once: for entries that
-// have no paths. Empty: none was seen.
+// have no paths. Xids of the application are among them, as TP308: what these
+// entries run is no program of the artifact. Empty: none was seen.
 std::vector<v1::Reason> DeviceFaults(const v1::CellResult& result);
 
 }  // namespace twinpath::verdict

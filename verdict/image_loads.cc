@@ -148,6 +148,36 @@ void JudgeRefused(const v1::ImageLoadGroup& group,
         absl::StrCat(PlaceOf(group), ": ", Images(group.images()),
                      " refused, CUDA error ", group.cuda_error()),
         "", group.cuda_error()));
+  } else if (group.predicted() != v1::OUTCOME_FAILS) {
+    builder.Inconclusive(compat::MakeReason(
+        "TP336",
+        absl::StrCat(PlaceOf(group), ": ", Images(group.images()),
+                     " refused, CUDA error ", group.cuda_error(),
+                     ", and nothing was predicted"),
+        "", group.cuda_error()));
+  }
+}
+
+// Images of one file.
+struct FileLoads {
+  uint64_t images = 0;
+  uint64_t loaded = 0;
+  uint64_t refused = 0;
+};
+
+// A file fails on a GPU where nothing in it loads, whatever others do.
+void JudgeFiles(const std::map<std::string, FileLoads>& files,
+                const std::map<std::string, uint64_t>& link_inputs,
+                VerdictBuilder& builder) {
+  if (files.size() < 2) return;
+  for (const auto& [name, file] : files) {
+    if (file.images == 0 || file.refused < file.images ||
+        link_inputs.contains(name)) {
+      continue;
+    }
+    builder.Fail(compat::MakeReason(
+        "TP335", absl::StrCat(Printable(name), ": none of ",
+                              Images(file.images), " loads on this GPU")));
   }
 }
 
@@ -274,17 +304,24 @@ void JudgeImageLoads(const v1::ImageLoadReport& loads,
   uint64_t all = 0;
   uint64_t contradicted = 0;
   std::map<std::string, uint64_t> link_inputs;
+  std::map<std::string, FileLoads> files;
   for (const v1::ImageLoadGroup& group : loads.groups()) {
     all += group.images();
+    FileLoads& file = files[group.file()];
+    file.images += group.images();
     switch (group.state()) {
       case v1::LOAD_STATE_LOADED:
         loaded += group.images();
+        file.loaded += group.images();
         if (group.predicted() == v1::OUTCOME_FAILS) {
           contradicted += group.images();
         }
         break;
       case v1::LOAD_STATE_REFUSED:
-        if (group.cuda_error() != kOutOfMemory) refused += group.images();
+        if (group.cuda_error() != kOutOfMemory) {
+          refused += group.images();
+          file.refused += group.images();
+        }
         JudgeRefused(group, link_inputs, builder);
         break;
       default:
@@ -299,6 +336,7 @@ void JudgeImageLoads(const v1::ImageLoadReport& loads,
   }
   JudgeContradictions(loads, contradicted, builder);
   JudgeKernels(loads, builder);
+  JudgeFiles(files, link_inputs, builder);
   if (loaded > 0) {
     builder.Proven();
   } else if (all == 0) {

@@ -153,6 +153,23 @@ bool ShowsNoDeviceCode(const EvaluatedCell& cell, v1::Path path) {
   return run == nullptr || !DriverCompiled(run->cache());
 }
 
+// Every run of an entry without paths was made under one and the same set of
+// conditions, which were recorded.
+void CheckConditions(const v1::CellResult& result, VerdictBuilder& builder) {
+  for (const v1::Observation& run : result.observations()) {
+    const std::string& before = run.conditions_before().digest().sha256();
+    const std::string& after = run.conditions_after().digest().sha256();
+    if (before.empty() || after.empty()) {
+      builder.Inconclusive(compat::MakeReason(
+          "TP418",
+          "the host's conditions before and after the run were not recorded"));
+    } else if (before != after) {
+      builder.Inconclusive(
+          compat::MakeReason("TP315", "conditions changed during the run"));
+    }
+  }
+}
+
 void JudgePath(const EvaluatedCell& cell, v1::Path path, v1::PathRule rule,
                VerdictBuilder& builder, bool& optional_proven) {
   const PathEvaluation& seen = cell.At(path);
@@ -279,6 +296,7 @@ VerdictBuilder JudgeEvaluated(const EvaluatedCell& cell,
     return builder;
   }
   if (cell.entry->kind() == v1::ENTRY_KIND_IMAGES) {
+    CheckConditions(cell.cell->result(), builder);
     JudgeImageLoads(cell.cell->result().image_loads(), cell.cell->gpu_uuid(),
                     builder);
     return builder;

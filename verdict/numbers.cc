@@ -70,12 +70,15 @@ absl::string_view TakePiece(absl::string_view& word) {
 
 // Takes the full stops off that end a sentence behind a number.
 absl::string_view TakeStops(absl::string_view& piece) {
-  const absl::string_view whole = piece;
-  while (absl::EndsWith(piece, ".") && !ReadNumber(piece).has_value()) {
-    piece.remove_suffix(1);
+  const size_t last = piece.find_last_not_of('.');
+  if (last == absl::string_view::npos) return "";
+  // A number may end with one, "3.".
+  for (const size_t size : {last + 2, last + 1}) {
+    if (size > piece.size() || !ReadNumber(piece.substr(0, size))) continue;
+    const absl::string_view stops = piece.substr(size);
+    piece = piece.substr(0, size);
+    return stops;
   }
-  if (ReadNumber(piece).has_value()) return whole.substr(piece.size());
-  piece = whole;
   return "";
 }
 

@@ -503,10 +503,15 @@ std::optional<PathEvaluation> EvaluateRuns(
   return worst ? worst : interrupted;
 }
 
+// Whether a proof that counts (see EvaluateRuns) left compiled files.
 bool HasCompiled(const v1::CellResult& result) {
+  const bool untraced = HasUntracedProof(result);
   for (const v1::Observation& observation : result.observations()) {
-    if (observation.path() == v1::PATH_PTX_JIT && observation.jit_proof() &&
-        observation.cache().observed() && DriverCompiled(observation.cache())) {
+    if (observation.path() != v1::PATH_PTX_JIT || !observation.jit_proof() ||
+        (untraced && observation.traced())) {
+      continue;
+    }
+    if (observation.cache().observed() && DriverCompiled(observation.cache())) {
       return true;
     }
   }

@@ -737,7 +737,8 @@ EXPORT int InitializeInjection(void) {
   at = TpAppend(device_file, sizeof(device_file), 0, folder);
   TpAppend(device_file, sizeof(device_file), at, "/device");
   MapCounts();
-  if (counts == NULL) Problem("launches are not counted: no file for it", "");
   StartCupti();
+  /* Behind the record that it started, which settles what went wrong before. */
+  if (counts == NULL) Problem("launches are not counted: no file for it", "");
   return 1;
 }

@@ -227,6 +227,23 @@ TEST(FitResult, KeptFilesAreCutToo) {
   EXPECT_EQ(file.content().digest().sha256(), std::string(32, 'd'));
 }
 
+TEST(FitResult, ATraceGoesBeforeTheResult) {
+  v1::CellResult result;
+  result.set_complete(true);
+  result.add_observations()->mutable_stdout()->set_head("PASS");
+  v1::Observation& traced = *result.add_observations();
+  traced.set_traced(true);
+  traced.mutable_trace()->mutable_device_tracer()->set_started(true);
+  for (int i = 0; i < 4000; ++i) {
+    traced.mutable_trace()->add_modules()->set_file(std::string(4000, 'x'));
+  }
+  FitResult(&result);
+  EXPECT_TRUE(result.complete());
+  EXPECT_EQ(result.observations(0).stdout().head(), "PASS");
+  EXPECT_FALSE(result.observations(1).trace().device_tracer().started());
+  EXPECT_NE(result.observations(1).trace().device_tracer().problem(), "");
+}
+
 TEST(FitResult, WithoutItsStagedFilesAResultIsNotComplete) {
   v1::CellResult result;
   result.set_complete(true);

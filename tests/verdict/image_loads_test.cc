@@ -95,7 +95,7 @@ class JudgeImages : public ::testing::Test {
     cell.set_gpu_uuid(kGpu);
     *cell.mutable_conditions_digest() = ConditionsNamed("580").digest();
     v1::CellResult& result = *cell.mutable_result();
-    *result.add_observations() = GoodRun(v1::PATH_PLAIN);
+    *result.add_observations() = run_;
     *result.mutable_image_loads() = loads_;
     result.mutable_image_loads()->set_gpu_uuid(gpu_);
     result.set_complete(true);
@@ -113,6 +113,7 @@ class JudgeImages : public ::testing::Test {
   }
 
   v1::ImageLoadReport loads_;
+  v1::Observation run_ = GoodRun(v1::PATH_PLAIN);
   std::string gpu_ = kGpu;
 };
 
@@ -190,6 +191,36 @@ TEST_F(JudgeImages, OneWithoutAnAnswerLeavesItOpen) {
     EXPECT_EQ(Judge().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
     EXPECT_THAT(Codes(Judge()), Contains("TP336"));
   }
+}
+
+// Cubins of a newer CUDA major are predicted unknown, and drivers were seen to
+// refuse them: that is no pass because another image loads.
+TEST_F(JudgeImages, OneThatIsRefusedAndNotPredictedLeavesItOpen) {
+  Add(kSass, v1::OUTCOME_NATIVE, kLoaded, 0, 448);
+  Add(kSass, v1::OUTCOME_UNKNOWN, kRefused, 200, 12);
+  const v1::Verdict verdict = Judge();
+  EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  EXPECT_THAT(Codes(verdict), Contains("TP336"));
+}
+
+// A file fails on a GPU where nothing in it loads.
+TEST_F(JudgeImages, AFileOfWhichNothingLoadsFailsBesideOthers) {
+  Add(kSass, v1::OUTCOME_NATIVE, kLoaded, 0, 448);
+  Add(kSass, v1::OUTCOME_FAILS, kRefused, 209, 3).set_file("other.so");
+  const v1::Verdict verdict = Judge();
+  EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_FAIL);
+  EXPECT_THAT(verdict.reasons(0).detail(),
+              HasSubstr("other.so: none of 3 images loads"));
+}
+
+TEST_F(JudgeImages, ConditionsAreRecordedAndStayTheSame) {
+  Add(kSass, v1::OUTCOME_NATIVE, kLoaded);
+  run_.clear_conditions_after();
+  EXPECT_EQ(Judge().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  EXPECT_THAT(Codes(Judge()), Contains("TP418"));
+  *run_.mutable_conditions_after() = ConditionsNamed("590");
+  EXPECT_EQ(Judge().kind(), v1::VERDICT_KIND_INCONCLUSIVE);
+  EXPECT_THAT(Codes(Judge()), Contains("TP315"));
 }
 
 TEST_F(JudgeImages, WhatIsForOtherGpusNeedNotBeTried) {

@@ -161,6 +161,18 @@ TEST(CompareNumbers, PunctuationAroundNumbers) {
 }
 
 // A tolerance must not make other things equal.
+// Full stops behind a number, however many.
+TEST(CompareNumbers, StopsBehindNumbers) {
+  const v1::Tolerance tolerance = Tolerance(0.5);
+  EXPECT_TRUE(Agree("done 3.5...", "done 3.2...", tolerance));
+  EXPECT_FALSE(Agree("done 3.5..", "done 3.5...", tolerance));
+  EXPECT_TRUE(Agree("3.", "3.", tolerance));
+  // In a time that does not grow with both lengths multiplied.
+  const std::string digits(200'000, '1');
+  const std::string stops(400'000, '.');
+  EXPECT_TRUE(Agree(digits + stops, digits + stops, tolerance));
+}
+
 TEST(CompareNumbers, WordsWithDigitsAreNoNumbers) {
   const v1::Tolerance loose = Tolerance(1000, 1);
   const char* kPairs[][2] = {{"3.5ms", "3.6ms"},
