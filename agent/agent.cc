@@ -161,8 +161,8 @@ class Agent final : public SessionHandler {
   // that has changed.
   void TellReadiness();
   void UseFacts(const v1::HostFacts& facts);
-  // Hands facts to the session, with what is so now.
-  void TellFacts(v1::HostFacts facts);
+  // Hands the latest facts to the session, with what is so now.
+  void TellFacts() ABSL_LOCKS_EXCLUDED(telling_, mutex_);
   // Acts on a pause that began or ended.
   void LookAtPause();
   void CollectFacts();
@@ -197,6 +197,9 @@ class Agent final : public SessionHandler {
   // Shared with streams: the last ring may come when this is gone.
   const std::shared_ptr<Bell> session_bell_ = std::make_shared<Bell>();
   Bell facts_bell_;
+  // Held while facts go to the session; taken before mutex_, since the session
+  // asks its handler when it is woken.
+  Mutex telling_;
   Mutex mutex_;
   bool facts_requested_ ABSL_GUARDED_BY(mutex_) = true;
   bool facts_stop_ ABSL_GUARDED_BY(mutex_) = false;
@@ -305,18 +308,18 @@ std::vector<v1::LeaseRefusal> Agent::TakeRefusals() {
 
 void Agent::OnWorkerChanged() {
   // A cell looked at the driver; say so if it is another one now.
-  if (const std::optional<v1::HostFacts> facts = facts_.Latest()) {
-    TellFacts(*facts);
-  }
+  TellFacts();
   TellReadiness();
 }
 
-void Agent::TellFacts(v1::HostFacts facts) {
-  {
-    MutexLock lock(mutex_);
-    facts.set_paused(pause_.has_value());
-  }
-  session_.SetFacts(facts);
+void Agent::TellFacts() {
+  // Read and handed over in one, or a thread that read earlier could overwrite
+  // what is newer.
+  MutexLock telling(telling_);
+  std::optional<v1::HostFacts> facts = facts_.Latest();
+  if (!facts) return;
+  facts->set_paused(Paused());
+  session_.SetFacts(*facts);
 }
 
 void Agent::LookAtPause() {
@@ -334,9 +337,7 @@ void Agent::LookAtPause() {
                              MakeAgentReason("TP138", Describe(*pause)))
                        : std::nullopt);
   worker_.Interrupt(pause && pause->now);
-  if (const std::optional<v1::HostFacts> facts = facts_.Latest()) {
-    TellFacts(*facts);
-  }
+  TellFacts();
   TellReadiness();
 }
 
@@ -357,7 +358,7 @@ void Agent::UseFacts(const v1::HostFacts& facts) {
   const uint32_t count = static_cast<uint32_t>(gpus.size());
   book_.SetGpus(std::move(gpus));
   worker_.EnsureThreads(count);
-  TellFacts(facts);
+  TellFacts();
 }
 
 void Agent::CollectFacts() {

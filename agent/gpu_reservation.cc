@@ -73,7 +73,88 @@ CommandResult RunCommand(const std::vector<std::string>& argv,
   return out;
 }
 
+bool Intersect(const std::vector<std::string>& a,
+               const std::vector<std::string>& b) {
+  return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
+}
+
+void LogUnreadable(const absl::Status& status) {
+  Log(LogLevel::kError,
+      "TP137 reservation-failed: what a file owes cannot be read; release its "
+      "GPUs by hand and remove it",
+      {{"why", std::string(MessageOf(status))}});
+}
+
 }  // namespace
+
+bool GpuReservations::Take(const Owed& owed, const std::string& own) {
+  MutexLock lock(mutex_);
+  for (const Owed& other : live_) {
+    if (other.path == owed.path) return false;
+    if (other.path != own && Intersect(other.gpu_uuids, owed.gpu_uuids)) {
+      return false;
+    }
+  }
+  live_.push_back(owed);
+  return true;
+}
+
+void GpuReservations::Drop(const std::string& path) {
+  MutexLock lock(mutex_);
+  std::erase_if(live_, [&](const Owed& owed) { return owed.path == path; });
+}
+
+absl::StatusOr<GpuReservations::Owed> GpuReservations::Read(
+    const std::string& path) {
+  TWINPATH_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxBytes));
+  Owed owed;
+  owed.path = path;
+  bool first = true;
+  for (const absl::string_view line :
+       absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    std::string value;
+    if (!absl::CUnescape(line, &value)) continue;
+    if (std::exchange(first, false)) {
+      owed.cell_id = std::move(value);
+    } else {
+      owed.gpu_uuids.push_back(std::move(value));
+    }
+  }
+  return owed;
+}
+
+bool GpuReservations::MakeUpFor(const Owed& owed) {
+  bool released = true;
+  // It may have been released and removed since it was read.
+  if (!absl::IsNotFound(Read(owed.path).status())) {
+    Log(LogLevel::kWarning, "a GPU is released that was not before",
+        {{"gpus", absl::StrJoin(owed.gpu_uuids, ",")}});
+    released = Release(owed);
+  }
+  Drop(owed.path);
+  return released;
+}
+
+absl::Status GpuReservations::Settle(const Owed& wanted) {
+  TWINPATH_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                            ListDirectory(directory_));
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, kSuffix)) continue;
+    const std::string path = JoinPath(directory_, name);
+    const absl::StatusOr<Owed> owed = Read(path);
+    if (!owed.ok()) {
+      // Nobody will ever run a release for it: no danger to what is granted.
+      if (!absl::IsNotFound(owed.status())) LogUnreadable(owed.status());
+      continue;
+    }
+    if (!Intersect(owed->gpu_uuids, wanted.gpu_uuids)) continue;
+    if (!Take(*owed, wanted.path) || !MakeUpFor(*owed)) {
+      return absl::UnavailableError(
+          "an earlier reservation of the GPU is not released yet");
+    }
+  }
+  return absl::OkStatus();
+}
 
 GpuReservations::Outcome GpuReservations::Reserve(
     const std::string& cell_id, const std::vector<std::string>& gpu_uuids,
@@ -91,14 +172,19 @@ GpuReservations::Outcome GpuReservations::Reserve(
   for (const std::string& uuid : gpu_uuids) {
     absl::StrAppend(&text, absl::CEscape(uuid), "\n");
   }
-  {
-    MutexLock lock(mutex_);
-    live_.push_back(owed.path);
+  if (!Take(owed)) {
+    outcome.answer = Answer::kBusy;
+    outcome.detail = "the GPU is held, or being released, by another cell";
+    return outcome;
   }
-  const auto forget = [this, path = owed.path] {
-    MutexLock lock(mutex_);
-    std::erase(live_, path);
-  };
+  const auto forget = [this, path = owed.path] { Drop(path); };
+  if (const absl::Status status = Settle(owed); !status.ok()) {
+    outcome.answer =
+        absl::IsUnavailable(status) ? Answer::kBusy : Answer::kFailed;
+    outcome.detail = std::string(MessageOf(status));
+    forget();
+    return outcome;
+  }
   if (const absl::Status status = WriteFileAtomic(owed.path, text);
       !status.ok()) {
     outcome.detail = std::string(MessageOf(status));
@@ -158,38 +244,29 @@ bool GpuReservations::Release(const Owed& owed) {
 size_t GpuReservations::ReleaseOwed() {
   const absl::StatusOr<std::vector<std::string>> names =
       ListDirectory(directory_);
-  if (!names.ok()) return 0;
+  if (!names.ok()) {
+    LogUnreadable(names.status());
+    return 0;
+  }
   size_t left = 0;
   for (const std::string& name : *names) {
     if (!absl::EndsWith(name, kSuffix)) continue;
-    Owed owed;
-    owed.path = JoinPath(directory_, name);
-    {
+    const std::string path = JoinPath(directory_, name);
+    const absl::StatusOr<Owed> owed = Read(path);
+    if (absl::IsNotFound(owed.status())) continue;
+    if (!owed.ok()) {
+      LogUnreadable(owed.status());
+      ++left;
+      continue;
+    }
+    if (!Take(*owed)) {
+      // A hold's own file is no debt; an older one of its GPUs is.
       MutexLock lock(mutex_);
-      if (std::find(live_.begin(), live_.end(), owed.path) != live_.end()) {
-        continue;
-      }
-      // So that nobody else releases it meanwhile.
-      live_.push_back(owed.path);
+      left += std::none_of(live_.begin(), live_.end(),
+                           [&](const Owed& live) { return live.path == path; });
+      continue;
     }
-    if (const auto text = ReadFile(owed.path, kMaxBytes); text.ok()) {
-      bool first = true;
-      for (const absl::string_view line :
-           absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
-        std::string value;
-        if (!absl::CUnescape(line, &value)) continue;
-        if (std::exchange(first, false)) {
-          owed.cell_id = std::move(value);
-        } else {
-          owed.gpu_uuids.push_back(std::move(value));
-        }
-      }
-      Log(LogLevel::kWarning, "a GPU is released that was not before",
-          {{"gpus", absl::StrJoin(owed.gpu_uuids, ",")}});
-      if (!Release(owed)) ++left;
-    }
-    MutexLock lock(mutex_);
-    std::erase(live_, owed.path);
+    if (!MakeUpFor(*owed)) ++left;
   }
   return left;
 }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
 
@@ -47,12 +49,15 @@ class GpuReservations {
 
   // Asks for the GPUs. Both commands see TWINPATH_GPU_UUIDS (separated by
   // commas) and TWINPATH_CELL. `cancelled` is polled; true ends the command.
+  // Releases that are owed for one of the GPUs come first; busy where one
+  // cannot be made up for now, since it would end what is granted here.
   Outcome Reserve(const std::string& cell_id,
                   const std::vector<std::string>& gpu_uuids,
                   std::function<bool()> cancelled);
 
-  // Makes up for releases that an earlier agent owed, or that failed. Returns
-  // how many are still owed.
+  // Makes up for releases that an earlier agent owed, or that failed, but for
+  // GPUs that are held now: those wait. Returns how many are still owed, files
+  // that cannot be read among them.
   size_t ReleaseOwed();
 
  private:
@@ -64,13 +69,23 @@ class GpuReservations {
 
   // Runs the release and forgets it where it went well.
   bool Release(const Owed& owed);
+  // Takes the file and its GPUs, so that no other command runs for them.
+  // False: one does, or they are held. `own`: a file whose GPUs may be shared.
+  bool Take(const Owed& owed, const std::string& own = "");
+  void Drop(const std::string& path);
+  // Runs an old release that was taken, and drops it. False: still owed.
+  bool MakeUpFor(const Owed& owed);
+  // Reads what the file at `path` owes.
+  static absl::StatusOr<Owed> Read(const std::string& path);
+  // Makes up for what is owed for GPUs of `wanted`, which is taken.
+  absl::Status Settle(const Owed& wanted);
 
   const ReservationCommands commands_;
   const std::string directory_;
-  // Held while ReleaseOwed works; not while a command of a cell runs.
+  // Not held while a command runs.
   Mutex mutex_;
-  // Files of holds that live.
-  std::vector<std::string> live_ ABSL_GUARDED_BY(mutex_);
+  // Holds that live, and releases that run.
+  std::vector<Owed> live_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace twinpath::agent

@@ -150,6 +150,60 @@ TEST_F(GpuReservationTest, AfterACrashTheReleaseIsMadeUpFor) {
   }
 }
 
+// The old release would end what the new reservation was granted.
+TEST_F(GpuReservationTest, OwedReleaseWaitsWhileItsGpuIsHeld) {
+  GpuReservations reservations(commands_, Owed());
+  GpuReservations::Outcome outcome = Reserve(reservations);
+  ASSERT_EQ(outcome.answer, Answer::kGranted) << outcome.detail;
+  Spit(JoinPath(Owed(), "0011.owed"), "old\nGPU-2\nGPU-3\n", 0600);
+  EXPECT_EQ(reservations.ReleaseOwed(), 1u);
+  EXPECT_THAT(Log(), ::testing::Not(HasSubstr("cell=old")));
+  // Another GPU of that release is no reason either.
+  EXPECT_EQ(reservations.Reserve("cell-3", {"GPU-3"}, nullptr).answer,
+            Answer::kBusy);
+  outcome.hold.reset();
+  EXPECT_EQ(reservations.ReleaseOwed(), 0u);
+  EXPECT_THAT(Log(),
+              HasSubstr("release --give-back cell=old gpus=GPU-2,GPU-3"));
+  EXPECT_THAT(FilesBelow(Owed()), IsEmpty());
+}
+
+TEST_F(GpuReservationTest, ReserveMakesUpForOwedReleasesOfItsGpusFirst) {
+  Spit(JoinPath(Owed(), "0011.owed"), "old\nGPU-2\n", 0600);
+  Spit(JoinPath(Owed(), "0022.owed"), "other\nGPU-7\n", 0600);
+  Script("release", "exit 1");
+  GpuReservations reservations(commands_, Owed());
+  const GpuReservations::Outcome busy = Reserve(reservations);
+  EXPECT_EQ(busy.answer, Answer::kBusy);
+  EXPECT_THAT(busy.detail, HasSubstr("not released yet"));
+  EXPECT_EQ(Log(), "release --give-back cell=old gpus=GPU-2\n");
+  EXPECT_THAT(FilesBelow(Owed()), SizeIs(2));
+  Script("release", "exit 0");
+  const GpuReservations::Outcome granted = Reserve(reservations);
+  EXPECT_EQ(granted.answer, Answer::kGranted) << granted.detail;
+  EXPECT_THAT(Log(), ::testing::EndsWith(
+                         "release --give-back cell=old gpus=GPU-2\n"
+                         "reserve --exclusive cell=cell-1 gpus=GPU-1,GPU-2\n"));
+}
+
+TEST_F(GpuReservationTest, ReserveIsBusyWhileItsGpuIsHeld) {
+  GpuReservations reservations(commands_, Owed());
+  const GpuReservations::Outcome first = Reserve(reservations);
+  EXPECT_EQ(reservations.Reserve("cell-2", {"GPU-2"}, nullptr).answer,
+            Answer::kBusy);
+  EXPECT_EQ(reservations.Reserve("cell-2", {"GPU-3"}, nullptr).answer,
+            Answer::kGranted);
+}
+
+TEST_F(GpuReservationTest, FilesThatCannotBeReadStayOwed) {
+  // Over the limit of such a file.
+  Spit(JoinPath(Owed(), "0011.owed"), std::string(100 << 10, 'x'), 0600);
+  GpuReservations reservations(commands_, Owed());
+  EXPECT_EQ(reservations.ReleaseOwed(), 1u);
+  EXPECT_THAT(FilesBelow(Owed()), ElementsAre("0011.owed"));
+  EXPECT_EQ(Reserve(reservations).answer, Answer::kGranted);
+}
+
 // A cell's id comes from outside.
 TEST_F(GpuReservationTest, NamesOfCellsAreNoLines) {
   GpuReservations reservations(commands_, Owed());
