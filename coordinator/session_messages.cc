@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "coordinator/result_bounds.h"
 #include "coordinator/sane_times.h"
 #include "coordinator/session.h"
 
@@ -154,11 +155,18 @@ void Session::OnRefusal(const v1::LeaseRefusal& refusal) {
 
 void Session::OnResult(const v1::CellResult& received) {
   v1::CellResult result = received;
+  const bool cut = CutOversized(result);
   ClearImpossibleTimes(result);
   HostRow host;
   {
     MutexLock lock(mutex_);
     host = host_;
+  }
+  if (cut) {
+    Log(LogLevel::kWarning, "a result was cut",
+        {{"host", host.name},
+         {"cell", result.cell_id()},
+         {"why", result.problems(0).detail()}});
   }
   struct Outcome {
     ResultFate fate = ResultFate::kDuplicate;
