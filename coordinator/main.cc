@@ -1,7 +1,7 @@
 // twinpath-coordinator: the daemon in the middle. Crash-only: it may be killed
 // at any point and loses nothing it has confirmed; SIGTERM and SIGINT tell the
 // agents first. Exit codes: 0 ended by signal, 1 what may heal by starting
-// again (disk full), 2 usage, configuration, state.
+// again (disk full, folder or port still held), 2 usage, configuration, state.
 
 #include <pthread.h>
 #include <signal.h>
@@ -178,8 +178,10 @@ int main(int argc, char** argv) {
   if (status.ok()) return twinpath::kExitPass;
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
   switch (status.code()) {
-    // What may heal by starting again, such as a full disk.
+    // What may heal by starting again: a full disk, a port or a state folder
+    // that an instance still holds which is ending.
     case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kUnknown:
       return twinpath::kExitFail;

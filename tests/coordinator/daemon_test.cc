@@ -289,7 +289,8 @@ TEST_F(DaemonTest, StateFolderIsHeldByOne) {
   Daemon second(other.path());
   second.Start({"--state", JoinPath(folder_.path(), "state")},
                /*wait=*/false);
-  EXPECT_EQ(second.Wait(), 2);
+  // The first may be ending: starting again may heal it.
+  EXPECT_EQ(second.Wait(), 1);
 }
 
 TEST_F(DaemonTest, JoinTokenFileIsPrivate) {
