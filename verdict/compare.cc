@@ -224,16 +224,21 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
       IsRequired(policy.native()) && IsRequired(policy.ptx_jit());
   const v1::Severity severity =
       required ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING;
-  // The parts that count most: what is known to differ and no rule judges, then
-  // what differs and meets its rule, then what cannot be compared.
+  // What is known to differ and nothing excuses; what differs between two runs
+  // of the same code too; what differs and meets its rule; what cannot be
+  // compared. A part excuses itself alone: a time in standard output says
+  // nothing about a file.
   const bool stated = StatesComparison(entry);
   std::vector<std::string> differing;
+  std::vector<std::string> varying;
   std::vector<std::string> by_rule;
   std::vector<std::string> unknown;
   bool only_numbers = true;
   for (const PartDifference& part : parts) {
     if (!part.differs) {
       unknown.push_back(part.why);
+    } else if (!stated && cell.varying.contains(part.part)) {
+      varying.push_back(part.why);
     } else if (!stated && HasRule(entry, part.part)) {
       by_rule.push_back(part.why);
     } else {
@@ -241,42 +246,42 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
       only_numbers &= part.only_numbers;
     }
   }
-  const auto finding = [&cell](absl::string_view code, absl::string_view detail,
-                               v1::Severity how, absl::string_view fix = "") {
-    return std::vector<v1::Finding>{CellFinding(
-        *cell.cell, compat::MakeReason(code, detail, fix), how, true)};
+  std::vector<v1::Finding> findings;
+  const auto add = [&](absl::string_view code, absl::string_view detail,
+                       v1::Severity how, absl::string_view fix = "") {
+    findings.push_back(CellFinding(
+        *cell.cell, compat::MakeReason(code, detail, fix), how, true));
   };
-  if (!differing.empty() || !by_rule.empty()) {
-    if (!stated && ResultsVary(entry, result)) {
-      return finding("TP402",
-                     "output differs, as it does between two runs of the same "
-                     "code",
-                     v1::SEVERITY_WARNING,
-                     "State in the sweep file what is expected and how it is "
-                     "compared (compare: numbers within a tolerance, or off), "
-                     "so that what matters is compared.");
-    }
-    if (differing.empty()) {
-      return finding("TP402",
-                     "both outputs meet the release's rule, and other parts of "
-                     "them differ",
-                     v1::SEVERITY_WARNING);
-    }
-    return finding("TP402",
-                   absl::StrCat("native and ptx-jit both exited well: ",
-                                absl::StrJoin(differing, ", ")),
-                   severity,
-                   only_numbers
-                       ? "Only numbers differ. If they may, say how far: "
-                         "compare: {numbers: {...}} in the sweep file, "
-                         "--compare numbers with check. If not, look for code "
-                         "guarded by __CUDA_ARCH__."
-                       : "");
+  if (!differing.empty()) {
+    add("TP402",
+        absl::StrCat("native and ptx-jit both exited well: ",
+                     absl::StrJoin(differing, ", ")),
+        severity,
+        only_numbers ? "Only numbers differ. If they may, say how far: "
+                       "compare: {numbers: {...}} in the sweep file, "
+                       "--compare numbers with check. If not, look for code "
+                       "guarded by __CUDA_ARCH__."
+                     : "");
   }
-  return finding(
-      "TP434",
-      absl::StrCat("native and ptx-jit: ", absl::StrJoin(unknown, ", ")),
-      severity);
+  if (!varying.empty()) {
+    add("TP402",
+        absl::StrCat(absl::StrJoin(varying, ", "),
+                     ", as between two runs of the same code"),
+        v1::SEVERITY_WARNING,
+        "State in the sweep file what is expected and how it is compared "
+        "(compare: numbers within a tolerance, or off), so that what matters "
+        "is compared.");
+  } else if (!by_rule.empty() && differing.empty()) {
+    add("TP402",
+        "both outputs meet the release's rule, and other parts of them differ",
+        v1::SEVERITY_WARNING);
+  }
+  if (!unknown.empty()) {
+    add("TP434",
+        absl::StrCat("native and ptx-jit: ", absl::StrJoin(unknown, ", ")),
+        severity);
+  }
+  return findings;
 }
 
 std::vector<v1::Finding> CompareClasses(

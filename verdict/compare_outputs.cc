@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/digest.h"
 #include "compat/reason.h"
 #include "verdict/judge.h"
 #include "verdict/output.h"
@@ -30,81 +32,70 @@ struct Group {
   CellClass cells;
 };
 
-// Parts that decide between cells of the entry.
-std::vector<PartDifference> Counting(const v1::Entry& entry,
-                                     std::vector<PartDifference> parts) {
-  if (!StatesComparison(entry)) {
-    parts.erase(std::remove_if(parts.begin(), parts.end(),
-                               [&entry](const PartDifference& part) {
-                                 return HasRule(entry, part.part);
-                               }),
-                parts.end());
-  }
-  return parts;
+// Whether the part decides between cells of the entry.
+bool Counts(const v1::Entry& entry, int part) {
+  return StatesComparison(entry) || !HasRule(entry, part);
 }
 
-// The run by which a cell is compared with others; nullptr if it is not.
-const v1::Observation* ComparedRun(const EvaluatedCell& cell) {
-  if (cell.At(v1::PATH_NATIVE).status != PathStatus::kProven) return nullptr;
-  if (!StatesComparison(*cell.entry) &&
-      ResultsVary(*cell.entry, cell.cell->result())) {
+// The run by which a cell's part is compared with that of others; nullptr if it
+// is not.
+const v1::Observation* ComparedRun(const EvaluatedCell& cell, int part) {
+  if (cell.At(v1::PATH_NATIVE).status != PathStatus::kProven ||
+      cell.varying.contains(part)) {
     return nullptr;
   }
   return MainRun(cell.cell->result(), v1::PATH_NATIVE);
 }
 
-// Equal keys are equal results in all parts that count. Where results are
-// compared byte for byte the reverse holds too.
-std::string KeyOf(const v1::Entry& entry, const v1::Observation& run) {
-  const auto add = [](std::string& key, const v1::CapturedOutput& output) {
+// Equal keys are equal results in the part; empty: equal to none other, since
+// it cannot be compared. Where results are compared byte for byte the reverse
+// holds too.
+std::string KeyOf(const v1::Entry& entry, int part,
+                  const v1::Observation& run) {
+  const auto key = [](bool recorded, const v1::CapturedOutput& output) {
+    if (!recorded) return std::string();
     const std::string& digest = output.digest().sha256();
-    absl::StrAppend(&key, digest.size(), ":", digest);
-    if (digest.empty()) {
-      absl::StrAppend(&key, output.total_bytes(), ":", output.head(),
-                      output.tail());
-    }
+    if (!digest.empty()) return absl::StrCat("digest:", digest);
+    if (IsCut(output)) return std::string();
+    return absl::StrCat(
+        "digest:", Sha256Of(absl::StrCat(output.head(), output.tail())).Raw());
   };
-  const bool stated = StatesComparison(entry);
-  std::string key;
-  if (stated || !HasRule(entry, kStandardOutput)) add(key, run.stdout());
-  for (int i = 0; i < entry.expected_files_size(); ++i) {
-    if (!stated && HasRule(entry, i)) continue;
-    const v1::OutputFile* file = FindFile(run, entry.expected_files(i).name());
-    if (file == nullptr) {
-      absl::StrAppend(&key, "-");
-    } else if (!file->problem().empty()) {
-      absl::StrAppend(&key, "!", file->problem().size(), ":", file->problem());
-    } else {
-      add(key, file->content());
-    }
-  }
-  return key;
+  if (part == kStandardOutput) return key(run.has_stdout(), run.stdout());
+  const v1::OutputFile* file = FindFile(run, entry.expected_files(part).name());
+  if (file == nullptr) return "-";
+  if (!file->problem().empty())
+    return absl::StrCat("problem:", file->problem());
+  return key(file->has_content(), file->content());
 }
 
 // Groups cells of equal keys, in the order of their first members.
-std::vector<Group> EqualGroups(const CellClass& cells) {
+std::vector<Group> EqualGroups(const CellClass& cells, int part) {
   std::vector<Group> groups;
   absl::flat_hash_map<std::string, size_t> by_key;
   for (const EvaluatedCell* cell : cells) {
-    const v1::Observation* run = ComparedRun(*cell);
+    const v1::Observation* run = ComparedRun(*cell, part);
     if (run == nullptr) continue;
-    const auto [known, is_new] =
-        by_key.emplace(KeyOf(*cell->entry, *run), groups.size());
-    if (is_new) groups.push_back({run, {}});
-    groups[known->second].cells.push_back(cell);
+    std::string key = KeyOf(*cell->entry, part, *run);
+    size_t index = groups.size();
+    if (!key.empty()) {
+      index = by_key.emplace(std::move(key), index).first->second;
+    }
+    if (index == groups.size()) groups.push_back({run, {}});
+    groups[index].cells.push_back(cell);
   }
   return groups;
 }
 
-bool Agree(const v1::Entry& entry, const Group& expected, const Group& seen) {
-  return Counting(entry, CompareRuns(entry, *expected.run, *seen.run)).empty();
+bool Agree(const v1::Entry& entry, int part, const Group& expected,
+           const Group& seen) {
+  return CompareRunsIn(entry, part, *expected.run, *seen.run).empty();
 }
 
 // Groups cells whose results are equal. Numbers within a tolerance: the group
 // with most cells within the tolerance of its first one comes first, all others
 // are those of equal bytes.
-std::vector<Group> GroupsOf(const CellClass& cells) {
-  std::vector<Group> groups = EqualGroups(cells);
+std::vector<Group> GroupsOf(const CellClass& cells, int part) {
+  std::vector<Group> groups = EqualGroups(cells, part);
   if (groups.size() < 2 ||
       cells[0]->entry->compare().as() != v1::COMPARE_AS_NUMBERS) {
     return groups;
@@ -125,7 +116,7 @@ std::vector<Group> GroupsOf(const CellClass& cells) {
     std::vector<size_t> near = {i};
     size_t near_cells = groups[i].cells.size();
     for (size_t j = 0; j < groups.size(); ++j) {
-      if (j == i || !Agree(entry, groups[i], groups[j])) continue;
+      if (j == i || !Agree(entry, part, groups[i], groups[j])) continue;
       near.push_back(j);
       near_cells += groups[j].cells.size();
     }
@@ -164,32 +155,61 @@ std::string Clauses(const std::vector<PartDifference>& parts, bool differing) {
   return absl::StrJoin(clauses, ", ");
 }
 
-// One finding a cell of `group`: how its results are not `usual`'s.
-void AddFindings(const Group& group, const v1::Observation& usual,
-                 absl::string_view code, absl::string_view than,
-                 absl::string_view fix, v1::Severity severity,
-                 std::vector<v1::Finding>& findings) {
-  const v1::Entry& entry = *group.cells[0]->entry;
-  const std::vector<PartDifference> parts =
-      Counting(entry, CompareRuns(entry, usual, *group.run));
-  if (parts.empty()) return;
-  const bool differs = AnyDiffers(parts);
-  const std::string clauses = Clauses(parts, differs);
-  const v1::Reason reason =
-      differs ? compat::MakeReason(
-                    code, absl::StrCat("native: ", clauses, " ", than), fix)
-              : compat::MakeReason("TP434", absl::StrCat("native: ", clauses));
-  for (const EvaluatedCell* cell : group.cells) {
-    findings.push_back(CellFinding(*cell->cell, reason, severity, true));
+// Findings of several parts: one a cell for all parts of which the same is to
+// be said.
+class PartFindings {
+ public:
+  // How the part of `group` is not `usual`'s, for each of its cells.
+  void Add(const Group& group, int part, const v1::Observation& usual,
+           absl::string_view code, absl::string_view than,
+           absl::string_view fix, v1::Severity severity) {
+    const v1::Entry& entry = *group.cells[0]->entry;
+    for (const PartDifference& difference :
+         CompareRunsIn(entry, part, usual, *group.run)) {
+      const Kind kind = difference.differs
+                            ? Kind{std::string(code), absl::StrCat(" ", than),
+                                   std::string(fix), severity}
+                            : Kind{"TP434", "", "", severity};
+      for (const EvaluatedCell* cell : group.cells) {
+        const auto [known, is_new] =
+            index_.try_emplace({cell, kind}, found_.size());
+        if (is_new) found_.push_back({cell, kind, {}});
+        found_[known->second].clauses.push_back(difference.why);
+      }
+    }
   }
-}
 
-}  // namespace
+  void AppendTo(std::vector<v1::Finding>& findings) const {
+    for (const Found& found : found_) {
+      const auto& [code, than, fix, severity] = found.kind;
+      findings.push_back(CellFinding(
+          *found.cell->cell,
+          compat::MakeReason(
+              code,
+              absl::StrCat("native: ", absl::StrJoin(found.clauses, ", "),
+                           than),
+              fix),
+          severity, true));
+    }
+  }
 
-void CompareInClass(const CellClass& cells,
-                    std::vector<v1::Finding>& findings) {
-  if (cells.size() < 2 || !IsCompared(*cells[0]->entry)) return;
-  const std::vector<Group> groups = GroupsOf(cells);
+ private:
+  // Code, what it differs from, remedy, severity.
+  using Kind = std::tuple<std::string, std::string, std::string, v1::Severity>;
+  struct Found {
+    const EvaluatedCell* cell = nullptr;
+    Kind kind;
+    std::vector<std::string> clauses;
+  };
+
+  std::vector<Found> found_;
+  std::map<std::pair<const EvaluatedCell*, Kind>, size_t> index_;
+};
+
+// CompareInClass for one part.
+void ComparePartInClass(const CellClass& cells, int part,
+                        PartFindings& findings) {
+  const std::vector<Group> groups = GroupsOf(cells, part);
   if (groups.size() < 2) return;
   const Group* usual = Majority(groups);
   const bool counts = usual != nullptr || StatesComparison(*cells[0]->entry);
@@ -198,29 +218,28 @@ void CompareInClass(const CellClass& cells,
   for (const Group& group : groups) {
     if (&group == usual) continue;
     if (usual != nullptr) {
-      AddFindings(group, *usual->run, "TP403", "from that of most of its class",
-                  "", severity, findings);
+      findings.Add(group, part, *usual->run, "TP403",
+                   "from that of most of its class", "", severity);
     } else {
       // Nobody is right: each against another of them.
       const Group& other = &group == &groups[0] ? groups[1] : groups[0];
-      AddFindings(group, *other.run, "TP403", "inside the class",
-                  "State compare: in the sweep file: numbers within a "
-                  "tolerance, or off for a program that prints something of "
-                  "its host.",
-                  severity, findings);
+      findings.Add(group, part, *other.run, "TP403", "inside the class",
+                   "State compare: in the sweep file: numbers within a "
+                   "tolerance, or off for a program that prints something of "
+                   "its host.",
+                   severity);
     }
   }
 }
 
-void CompareAcrossClasses(const std::vector<CellClass>& classes,
-                          std::vector<v1::Finding>& findings) {
-  if (classes.size() < 2) return;
+// CompareAcrossClasses for one part.
+void ComparePartAcrossClasses(const std::vector<CellClass>& classes, int part,
+                              PartFindings& findings) {
   const v1::Entry& entry = *classes[0][0]->entry;
-  if (!IsCompared(entry) || entry.has_reference()) return;
   // What a class does not agree on in itself has been found there.
   std::vector<Group> usual;
   for (const CellClass& cells : classes) {
-    std::vector<Group> groups = GroupsOf(cells);
+    std::vector<Group> groups = GroupsOf(cells, part);
     if (groups.empty()) continue;
     usual.push_back(*std::max_element(groups.begin(), groups.end(),
                                       [](const Group& a, const Group& b) {
@@ -236,9 +255,34 @@ void CompareAcrossClasses(const std::vector<CellClass>& classes,
       StatesComparison(entry) ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING;
   for (const Group& group : usual) {
     if (&group == &most) continue;
-    AddFindings(group, *most.run, "TP433", "from that of the other classes", "",
-                severity, findings);
+    findings.Add(group, part, *most.run, "TP433",
+                 "from that of the other classes", "", severity);
   }
+}
+
+}  // namespace
+
+void CompareInClass(const CellClass& cells,
+                    std::vector<v1::Finding>& findings) {
+  if (cells.size() < 2 || !IsCompared(*cells[0]->entry)) return;
+  const v1::Entry& entry = *cells[0]->entry;
+  PartFindings found;
+  for (int part = kStandardOutput; part < entry.expected_files_size(); ++part) {
+    if (Counts(entry, part)) ComparePartInClass(cells, part, found);
+  }
+  found.AppendTo(findings);
+}
+
+void CompareAcrossClasses(const std::vector<CellClass>& classes,
+                          std::vector<v1::Finding>& findings) {
+  if (classes.size() < 2) return;
+  const v1::Entry& entry = *classes[0][0]->entry;
+  if (!IsCompared(entry) || entry.has_reference()) return;
+  PartFindings found;
+  for (int part = kStandardOutput; part < entry.expected_files_size(); ++part) {
+    if (Counts(entry, part)) ComparePartAcrossClasses(classes, part, found);
+  }
+  found.AppendTo(findings);
 }
 
 std::vector<v1::Finding> CompareWithReferenceOf(const EvaluatedCell& cell,

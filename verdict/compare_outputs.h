@@ -17,11 +17,12 @@ namespace twinpath::verdict {
 using CellClass = std::vector<const EvaluatedCell*>;
 
 // TP403 for the members of one class whose native results differ from those of
-// most. An error where most agree, or where the entry states how it is
-// compared; else a warning, since a program may print something of its host.
-// TP434 where what was kept does not suffice. Results that vary on their own
-// host, and parts a rule of the entry judges, are left out unless the entry
-// states how it is compared.
+// most. What is usual is found for each part (standard output, a file) by
+// itself. An error where most
+// agree, or where the entry states how it is compared; else a warning, since a
+// program may print something of its host. TP434 where what was kept does not
+// suffice. Parts that vary on their own host, and parts a rule of the entry
+// judges, are left out unless the entry states how it is compared.
 void CompareInClass(const CellClass& cells, std::vector<v1::Finding>& findings);
 
 // TP433 for the classes of one entry whose usual native results differ from

@@ -1,5 +1,6 @@
 #include "verdict/evaluated.h"
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,9 @@ EvaluatedCell EvaluateCell(const v1::Cell& cell, const v1::Entry* entry) {
         EvaluatePath(*entry, kPaths[i], cell.result(),
                      PredictionFor(cell.predictions(), kPaths[i]));
   }
+  if (!StatesComparison(*entry)) {
+    evaluated.varying = VaryingParts(*entry, cell.result());
+  }
   return evaluated;
 }
 
@@ -70,28 +74,31 @@ const v1::Observation* MainRun(const v1::CellResult& result, v1::Path path) {
   return found;
 }
 
-bool ResultsVary(const v1::Entry& entry, const v1::CellResult& result) {
-  const auto differ = [&entry](const v1::Observation* a,
-                               const v1::Observation* b) {
-    return a != nullptr && b != nullptr && a->ending() == v1::ENDING_EXITED &&
-           b->ending() == v1::ENDING_EXITED &&
-           a->exit_code() == b->exit_code() &&
-           AnyDiffers(CompareRuns(entry, *a, *b));
+std::set<int> VaryingParts(const v1::Entry& entry,
+                           const v1::CellResult& result) {
+  std::set<int> varying;
+  const auto compare = [&](const v1::Observation* a, const v1::Observation* b) {
+    if (a == nullptr || b == nullptr || a->ending() != v1::ENDING_EXITED ||
+        b->ending() != v1::ENDING_EXITED || a->exit_code() != b->exit_code()) {
+      return;
+    }
+    for (const PartDifference& part : CompareRuns(entry, *a, *b)) {
+      if (part.differs) varying.insert(part.part);
+    }
   };
   const v1::Observation* plain = MainRun(result, v1::PATH_PLAIN);
   if (plain != nullptr && plain->cache().observed() &&
-      !DriverCompiled(plain->cache()) &&
-      differ(MainRun(result, v1::PATH_NATIVE), plain)) {
-    return true;
+      !DriverCompiled(plain->cache())) {
+    compare(MainRun(result, v1::PATH_NATIVE), plain);
   }
   const v1::Observation* forced = MainRun(result, v1::PATH_PTX_JIT);
   for (const v1::Observation& observation : result.observations()) {
     if (observation.path() == v1::PATH_PTX_JIT && observation.jit_proof() &&
-        differ(forced, &observation)) {
-      return true;
+        !observation.traced()) {
+      compare(forced, &observation);
     }
   }
-  return false;
+  return varying;
 }
 
 v1::Finding CellFinding(const v1::Cell& cell, v1::Reason reason,

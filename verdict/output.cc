@@ -184,6 +184,9 @@ OutputJudgement JudgeFile(const v1::ExpectedFile& expected,
     return {OutputMatch::kDiffers, why, "TP338"};
   }
   if (!expected.has_content()) return {OutputMatch::kNotJudged, ""};
+  if (!file->has_content()) {
+    return Unknown(absl::StrCat("what is in ", what, " was not recorded"));
+  }
   return JudgeRule({file->content(), what}, expected.content());
 }
 

@@ -2,13 +2,17 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "verdict/compiled.h"
 #include "verdict/output.h"
 #include "verdict/run_compare.h"
+#include "verdict/trace.h"
 
 namespace twinpath::verdict {
 namespace {
@@ -75,12 +79,82 @@ std::map<RunKey, const v1::Observation*> Runs(const v1::CellResult& result) {
   return runs;
 }
 
+// How many images of a file, kind and target ended how. Predictions are not of
+// the result.
+using LoadKey = std::tuple<std::string, int, uint32_t, int, int, uint32_t>;
+
+std::map<LoadKey, uint64_t> Loads(const v1::CellResult& result) {
+  std::map<LoadKey, uint64_t> loads;
+  for (const v1::ImageLoadGroup& group : result.image_loads().groups()) {
+    loads[{group.file(), group.kind(), group.target().number(),
+           group.target().suffix(), group.state(), group.cuda_error()}] +=
+        group.images();
+  }
+  return loads;
+}
+
+// The checks by toolkit, GPU and target, in an order that is theirs alone.
+// Details of reasons may name folders of the run; codes decide.
+std::multiset<std::vector<std::string>> Toolchains(
+    const v1::CellResult& result) {
+  std::multiset<std::vector<std::string>> checks;
+  for (const v1::ToolchainCheck& check : result.toolchain()) {
+    std::vector<std::string> lines = {
+        check.toolkit().path(), check.toolkit().nvcc_version(),
+        check.gpu_uuid(),
+        absl::StrCat(check.target().number(), ".",
+                     static_cast<int>(check.target().suffix())),
+        check.holds() ? "holds" : "does not hold"};
+    for (const v1::ToolchainStep& step : check.steps()) {
+      for (const v1::Reason& reason : step.reasons()) {
+        lines.push_back(absl::StrCat(step.name(), " ", reason.code(), " ",
+                                     reason.cuda_error()));
+      }
+    }
+    checks.insert(std::move(lines));
+  }
+  return checks;
+}
+
+// What the verdict of an entry that needs a trace goes by. Which other kernels
+// were launched may differ from run to run, where a library measures first.
+struct TraceEssence {
+  bool traced = false;
+  bool launched = false;
+  bool refused = false;
+  std::set<std::string> must_launch;
+  bool operator==(const TraceEssence&) const = default;
+};
+
+TraceEssence TraceOf(const v1::Entry& entry, const v1::CellResult& result) {
+  TraceEssence essence;
+  const v1::Observation* run = TracedRun(result, v1::PATH_PLAIN);
+  if (run == nullptr) run = TracedRun(result, v1::PATH_NATIVE);
+  if (run == nullptr) return essence;
+  essence.traced = run->trace().device_tracer().started();
+  essence.launched = run->trace().launches() > 0;
+  essence.refused = run->trace().refused_launches() > 0;
+  const std::set<std::string> wanted(entry.must_launch().begin(),
+                                     entry.must_launch().end());
+  for (const v1::TracedKernel& kernel : run->trace().kernels()) {
+    if (kernel.launches() > 0 && wanted.contains(kernel.name())) {
+      essence.must_launch.insert(kernel.name());
+    }
+  }
+  return essence;
+}
+
 }  // namespace
 
 bool ResultsEqual(const v1::CellResult& a, const v1::CellResult& b,
                   const v1::Entry* entry) {
   const v1::Entry none;
   const v1::Entry& rules = entry == nullptr ? none : *entry;
+  if (a.has_image_loads() != b.has_image_loads() || Loads(a) != Loads(b) ||
+      Toolchains(a) != Toolchains(b) ||
+      (NeedsTrace(rules) && !(TraceOf(rules, a) == TraceOf(rules, b)))) {
+    return false;
+  }
   const auto runs_a = Runs(a);
   const auto runs_b = Runs(b);
   if (runs_a.size() != runs_b.size()) return false;

@@ -15,6 +15,8 @@ namespace {
 
 // One side of a comparison of one part.
 struct Side {
+  // Whether there is anything to compare. What was not recorded is not empty.
+  bool is_recorded = true;
   // Empty: not stated.
   absl::string_view digest;
   // What was kept: all of it, or its start.
@@ -22,13 +24,25 @@ struct Side {
   bool is_start = false;
 };
 
-Side SideOf(const v1::CapturedOutput& output) {
+// `recorded` is null where nothing was recorded.
+Side SideOf(const v1::CapturedOutput* recorded) {
   Side side;
+  side.is_recorded = recorded != nullptr;
+  if (!side.is_recorded) return side;
+  const v1::CapturedOutput& output = *recorded;
   side.digest = output.digest().sha256();
   side.is_start = IsCut(output);
   side.text = side.is_start ? output.head()
                             : absl::StrCat(output.head(), output.tail());
   return side;
+}
+
+Side StandardOutputOf(const v1::Observation& run) {
+  return SideOf(run.has_stdout() ? &run.stdout() : nullptr);
+}
+
+Side ContentOf(const v1::OutputFile& file) {
+  return SideOf(file.has_content() ? &file.content() : nullptr);
 }
 
 Side SideOf(const v1::Digest& digest, const std::string* bytes) {
@@ -64,6 +78,10 @@ class Comparer {
   }
 
   void Compare(int part, const Side& expected, const Side& seen) {
+    if (!expected.is_recorded || !seen.is_recorded) {
+      Unknown(part, "was not recorded");
+      return;
+    }
     if (!expected.digest.empty() && expected.digest == seen.digest) return;
     switch (entry_.compare().as()) {
       case v1::COMPARE_AS_UNSPECIFIED:
@@ -125,6 +143,28 @@ class Comparer {
   std::vector<PartDifference> parts_;
 };
 
+// Adds how one part of two runs is not known to be equal.
+void ComparePart(const v1::Entry& entry, int part,
+                 const v1::Observation& expected, const v1::Observation& seen,
+                 Comparer& comparer) {
+  if (part == kStandardOutput) {
+    comparer.Compare(part, StandardOutputOf(expected), StandardOutputOf(seen));
+    return;
+  }
+  const std::string& name = entry.expected_files(part).name();
+  const v1::OutputFile* a = FindFile(expected, name);
+  const v1::OutputFile* b = FindFile(seen, name);
+  if (a == nullptr || b == nullptr) {
+    if (a != b) comparer.Unknown(part, "was not looked for after one run");
+  } else if (!a->problem().empty() || !b->problem().empty()) {
+    if (a->problem() != b->problem()) {
+      comparer.Unknown(part, "is there after one run only, or cannot be read");
+    }
+  } else {
+    comparer.Compare(part, ContentOf(*a), ContentOf(*b));
+  }
+}
+
 }  // namespace
 
 bool IsCompared(const v1::Entry& entry) {
@@ -143,22 +183,18 @@ std::vector<PartDifference> CompareRuns(const v1::Entry& entry,
                                         const v1::Observation& seen) {
   if (!IsCompared(entry)) return {};
   Comparer comparer(entry);
-  comparer.Compare(kStandardOutput, SideOf(expected.stdout()),
-                   SideOf(seen.stdout()));
-  for (int i = 0; i < entry.expected_files_size(); ++i) {
-    const std::string& name = entry.expected_files(i).name();
-    const v1::OutputFile* a = FindFile(expected, name);
-    const v1::OutputFile* b = FindFile(seen, name);
-    if (a == nullptr || b == nullptr) {
-      if (a != b) comparer.Unknown(i, "was not looked for after one run");
-    } else if (!a->problem().empty() || !b->problem().empty()) {
-      if (a->problem() != b->problem()) {
-        comparer.Unknown(i, "is there after one run only, or cannot be read");
-      }
-    } else {
-      comparer.Compare(i, SideOf(a->content()), SideOf(b->content()));
-    }
+  for (int part = kStandardOutput; part < entry.expected_files_size(); ++part) {
+    ComparePart(entry, part, expected, seen, comparer);
   }
+  return comparer.Take();
+}
+
+std::vector<PartDifference> CompareRunsIn(const v1::Entry& entry, int part,
+                                          const v1::Observation& expected,
+                                          const v1::Observation& seen) {
+  if (!IsCompared(entry)) return {};
+  Comparer comparer(entry);
+  ComparePart(entry, part, expected, seen, comparer);
   return comparer.Take();
 }
 
@@ -171,7 +207,7 @@ std::vector<PartDifference> CompareWithReference(const v1::Entry& entry,
       kStandardOutput,
       SideOf(reference.stdout_digest(),
              reference.has_stdout() ? &reference.stdout() : nullptr),
-      SideOf(seen.stdout()));
+      StandardOutputOf(seen));
   for (int i = 0; i < entry.expected_files_size(); ++i) {
     const std::string& name = entry.expected_files(i).name();
     const v1::OutputFile* file = FindFile(seen, name);
@@ -187,7 +223,7 @@ std::vector<PartDifference> CompareWithReference(const v1::Entry& entry,
           i,
           SideOf(recorded->digest(),
                  recorded->has_content() ? &recorded->content() : nullptr),
-          SideOf(file->content()));
+          ContentOf(*file));
     }
   }
   return comparer.Take();

@@ -46,10 +46,16 @@ bool HasRule(const v1::Entry& entry, int part);
 // The parts that differ or cannot be compared: standard output first, then the
 // files in the entry's order. Numbers of `seen` are judged against `expected`.
 // Empty for an entry that is not compared. A file neither run has for the same
-// reason is no difference.
+// reason is no difference; output or content that was not recorded is not
+// empty, and cannot be compared.
 std::vector<PartDifference> CompareRuns(const v1::Entry& entry,
                                         const v1::Observation& expected,
                                         const v1::Observation& seen);
+
+// The same for one part alone: none or one.
+std::vector<PartDifference> CompareRunsIn(const v1::Entry& entry, int part,
+                                          const v1::Observation& expected,
+                                          const v1::Observation& seen);
 
 // The same against the entry's reference. Files the reference does not hold
 // cannot be compared. Empty for an entry without reference.

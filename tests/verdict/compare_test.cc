@@ -6,15 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/verdict/results.h"
 
 namespace twinpath::verdict {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 void Fail(v1::Observation& run, uint32_t cuda_error) {
@@ -221,6 +224,79 @@ TEST(ComparePaths, OutputThatVariesByItselfIsNoError) {
   EXPECT_EQ(findings[0].severity(), v1::SEVERITY_WARNING);
 }
 
+void SetFile(v1::Observation& run, absl::string_view text) {
+  run.clear_files();
+  v1::OutputFile& file = *run.add_files();
+  file.set_name("out.bin");
+  file.mutable_content()->set_head(std::string(text));
+  file.mutable_content()->set_total_bytes(text.size());
+  *file.mutable_content()->mutable_digest() = DigestOf(text);
+}
+
+v1::Entry WithFile() {
+  v1::Entry entry = WithoutRule();
+  entry.add_expected_files()->set_name("out.bin");
+  return entry;
+}
+
+// Each run prints another time, and leaves a file by its code alone.
+v1::Cell TimedCell(absl::string_view native, absl::string_view forced) {
+  v1::Cell cell = GoodCell();
+  int time = 0;
+  for (v1::Observation& run : *cell.mutable_result()->mutable_observations()) {
+    SetOutput(run, absl::StrCat(++time, " s\n"));
+    SetFile(run, run.path() == v1::PATH_PTX_JIT ? forced : native);
+  }
+  return cell;
+}
+
+// One varying part excused every other: wrong numbers in the file were a
+// warning, and the cell passed.
+TEST(ComparePaths, APartThatVariesExcusesNoOther) {
+  const v1::Cell cell = TimedCell("42", "0");
+  const auto findings = ComparePaths(cell, WithFile(), {});
+  ASSERT_THAT(findings, SizeIs(2));
+  EXPECT_EQ(findings[0].reason().code(), "TP402");
+  EXPECT_EQ(findings[0].severity(), v1::SEVERITY_ERROR);
+  EXPECT_THAT(findings[0].reason().detail(), HasSubstr("file out.bin"));
+  EXPECT_EQ(findings[1].severity(), v1::SEVERITY_WARNING);
+  EXPECT_THAT(findings[1].reason().detail(),
+              AllOf(HasSubstr("standard output"), Not(HasSubstr("file"))));
+  const auto equal = ComparePaths(TimedCell("42", "42"), WithFile(), {});
+  ASSERT_THAT(equal, SizeIs(1));
+  EXPECT_EQ(equal[0].severity(), v1::SEVERITY_WARNING);
+}
+
+// The traced repeat was taken for one of the same run, and what a tracer makes
+// a program print excused the path.
+TEST(ComparePaths, ATracedRepeatExcusesNothing) {
+  v1::Cell cell = GuardedCell();
+  v1::Observation& proof =
+      RunOf(*cell.mutable_result(), v1::PATH_PTX_JIT, true);
+  SetOutput(proof, "traced: 0\n");
+  proof.set_traced(true);
+  const auto findings = ComparePaths(cell, WithoutRule(), {});
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].severity(), v1::SEVERITY_ERROR);
+  proof.set_traced(false);
+  EXPECT_EQ(ComparePaths(cell, WithoutRule(), {})[0].severity(),
+            v1::SEVERITY_WARNING);
+}
+
+// A difference elsewhere dropped the part that cannot be compared.
+TEST(ComparePaths, WhatCannotBeComparedIsSaidBesideWhatDiffers) {
+  v1::Cell cell = TimedCell("42", "42");
+  RunOf(*cell.mutable_result(), v1::PATH_PTX_JIT)
+      .mutable_files(0)
+      ->clear_content();
+  const auto findings = ComparePaths(cell, WithFile(), {});
+  ASSERT_THAT(findings, SizeIs(2));
+  EXPECT_EQ(findings[0].reason().code(), "TP402");
+  EXPECT_EQ(findings[0].severity(), v1::SEVERITY_WARNING);
+  EXPECT_EQ(findings[1].reason().code(), "TP434");
+  EXPECT_EQ(findings[1].severity(), v1::SEVERITY_ERROR);
+}
+
 TEST(ComparePaths, ARuleThatBothMeetMakesItAWarning) {
   v1::Cell cell = GoodCell();
   SetOutput(RunOf(*cell.mutable_result(), v1::PATH_PTX_JIT), "PASS in 9 s\n");
@@ -347,6 +423,61 @@ TEST(CompareCells, OutputOfOneHostAgainstMostIsAnError) {
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_THAT(findings[0].hosts(), ElementsAre("spark-3"));
   EXPECT_EQ(findings[0].severity(), v1::SEVERITY_ERROR);
+}
+
+// Cells whose standard output holds a time were compared in no part at all.
+TEST(CompareCells, APartThatVariesLeavesTheOthersToBeCompared) {
+  v1::Sweep sweep = GoodSweep(3);
+  *sweep.mutable_spec()->mutable_release()->mutable_entries(0) = WithFile();
+  for (int i = 0; i < 3; ++i) {
+    const absl::string_view text = i == 2 ? "43" : "42";
+    *sweep.mutable_cells(i)->mutable_result() = TimedCell(text, text).result();
+  }
+  const auto findings = ClassFindings(sweep);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_THAT(findings[0].hosts(), ElementsAre("spark-3"));
+  EXPECT_EQ(findings[0].severity(), v1::SEVERITY_ERROR);
+  EXPECT_THAT(findings[0].reason().detail(), HasSubstr("file out.bin differs"));
+}
+
+// Two parts of one cell are one finding, as before parts had groups of their
+// own.
+TEST(CompareCells, AllPartsOfACellAreOneFinding) {
+  v1::Sweep sweep = GoodSweep(3);
+  *sweep.mutable_spec()->mutable_release()->mutable_entries(0) = WithFile();
+  for (int i = 0; i < 3; ++i) {
+    for (v1::Observation& run :
+         *sweep.mutable_cells(i)->mutable_result()->mutable_observations()) {
+      SetOutput(run, i == 2 ? "43" : "42");
+      SetFile(run, i == 2 ? "43" : "42");
+    }
+  }
+  const auto findings = ClassFindings(sweep);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_THAT(findings[0].hosts(), ElementsAre("spark-3"));
+  EXPECT_EQ(findings[0].reason().detail(),
+            "native: standard output differs, file out.bin differs from that "
+            "of most of its class");
+}
+
+// All cut outputs of one length and start had one key, and were never compared.
+TEST(CompareCells, CutOutputWithoutDigestEqualsNoOther) {
+  v1::Sweep sweep = GoodSweep(3);
+  *sweep.mutable_spec()->mutable_release()->mutable_entries(0) = WithoutRule();
+  for (v1::Cell& cell : *sweep.mutable_cells()) {
+    v1::CapturedOutput& output =
+        *RunOf(*cell.mutable_result(), v1::PATH_NATIVE).mutable_stdout();
+    output.set_total_bytes(1000);
+    output.clear_digest();
+  }
+  int of_native = 0;
+  for (const v1::Finding& finding : CompareCells(sweep)) {
+    if (finding.reason().code() == "TP434" &&
+        absl::StartsWith(finding.reason().detail(), "native: ")) {
+      of_native += finding.hosts_size();
+    }
+  }
+  EXPECT_EQ(of_native, 3);
 }
 
 TEST(CompareCells, OutputThatNamesItsHostIsAWarning) {

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
 #include "tests/verdict/results.h"
 
 namespace twinpath::verdict {
@@ -57,6 +61,95 @@ TEST(ResultsEqual, AnEntrysRuleStandsForTheBytes) {
   EXPECT_TRUE(ResultsEqual(a, b, &entry));
   SetOutput(RunOf(b, v1::PATH_NATIVE), "FAIL\n");
   EXPECT_FALSE(ResultsEqual(a, b, &entry));
+}
+
+v1::CellResult WithLoads(v1::LoadState state, uint32_t error, uint32_t images) {
+  v1::CellResult result;
+  v1::ImageLoadReport& loads = *result.mutable_image_loads();
+  loads.mutable_duration()->set_seconds(images);
+  v1::ImageLoadGroup& group = *loads.add_groups();
+  group.set_file("libdemo.so");
+  group.set_kind(v1::IMAGE_KIND_SASS);
+  group.mutable_target()->set_number(90);
+  group.set_state(state);
+  group.set_cuda_error(error);
+  group.set_images(images);
+  return result;
+}
+
+// Only runs were compared, so that any two load reports were equal.
+TEST(ResultsEqual, WhatTheDriverDidWithImagesCounts) {
+  const v1::CellResult a = WithLoads(v1::LOAD_STATE_LOADED, 0, 3);
+  v1::CellResult b = a;
+  b.mutable_image_loads()->mutable_duration()->set_seconds(99);
+  b.mutable_image_loads()->mutable_groups(0)->set_images(1);
+  v1::ImageLoadGroup& rest = *b.mutable_image_loads()->add_groups();
+  rest = b.image_loads().groups(0);
+  // Predicted in another way, and loaded all the same.
+  rest.set_predicted(v1::OUTCOME_NATIVE);
+  rest.set_images(2);
+  EXPECT_TRUE(ResultsEqual(a, b));
+  EXPECT_FALSE(ResultsEqual(a, WithLoads(v1::LOAD_STATE_LOADED, 0, 2)));
+  EXPECT_FALSE(ResultsEqual(a, WithLoads(v1::LOAD_STATE_REFUSED, 209, 3)));
+  EXPECT_FALSE(ResultsEqual(a, {}));
+  v1::CellResult nothing;
+  nothing.mutable_image_loads();
+  EXPECT_FALSE(ResultsEqual(nothing, {}));
+}
+
+v1::CellResult WithToolchain(absl::string_view toolkit, bool holds) {
+  v1::CellResult result;
+  v1::ToolchainCheck& check = *result.add_toolchain();
+  check.mutable_toolkit()->set_path(std::string(toolkit));
+  check.set_gpu_uuid(kGpu);
+  check.set_holds(holds);
+  v1::ToolchainStep& step = *check.add_steps();
+  step.set_name("compile");
+  if (!holds) step.add_reasons()->set_code("TP132");
+  return result;
+}
+
+// As for images: a toolkit that built once and once did not was equal.
+TEST(ResultsEqual, WhatAToolchainCheckShowedCounts) {
+  v1::CellResult a = WithToolchain("/usr/local/cuda", true);
+  v1::CellResult b = a;
+  b.mutable_toolchain(0)->mutable_steps(0)->mutable_duration()->set_seconds(9);
+  EXPECT_TRUE(ResultsEqual(a, b));
+  EXPECT_FALSE(ResultsEqual(a, {}));
+  EXPECT_FALSE(ResultsEqual(a, WithToolchain("/usr/local/cuda", false)));
+  b = WithToolchain("/usr/local/cuda", false);
+  v1::CellResult other = b;
+  other.mutable_toolchain(0)->mutable_steps(0)->mutable_reasons(0)->set_code(
+      "TP131");
+  EXPECT_FALSE(ResultsEqual(b, other));
+  // In whatever order the toolkits were found.
+  *a.add_toolchain() = b.toolchain(0);
+  *b.add_toolchain() = a.toolchain(0);
+  EXPECT_TRUE(ResultsEqual(a, b));
+}
+
+// The trace that decides such an entry was left out, as all traces were.
+TEST(ResultsEqual, TheTraceCountsWhereTheEntryNeedsOne) {
+  v1::Entry entry = GoodEntry();
+  v1::CellResult a = GoodResult();
+  v1::Observation& traced = *a.add_observations();
+  traced = GoodRun(v1::PATH_PLAIN);
+  traced.set_traced(true);
+  v1::Trace& trace = *traced.mutable_trace();
+  trace.mutable_device_tracer()->set_started(true);
+  trace.set_launches(1);
+  v1::TracedKernel& kernel = *trace.add_kernels();
+  kernel.set_name("attention");
+  kernel.set_launches(1);
+  v1::CellResult b = a;
+  b.mutable_observations(4)->mutable_trace()->mutable_kernels(0)->set_name(
+      "fallback");
+  EXPECT_TRUE(ResultsEqual(a, b, &entry));
+  EXPECT_TRUE(ResultsEqual(a, GoodResult(), &entry));
+  entry.add_must_launch("attention");
+  EXPECT_TRUE(ResultsEqual(a, a, &entry));
+  EXPECT_FALSE(ResultsEqual(a, b, &entry));
+  EXPECT_FALSE(ResultsEqual(a, GoodResult(), &entry));
 }
 
 TEST(ResultsEqual, NumberOfCompiledFilesDoesNotCount) {

@@ -155,6 +155,31 @@ TEST(CompareRuns, FilesInTheirOrder) {
   EXPECT_THAT(CompareRuns(entry, one, two), SizeIs(3));
 }
 
+// What was not recorded was taken for empty: equal to a run that printed
+// nothing, and to another one without a record.
+TEST(CompareRuns, WhatWasNotRecordedIsNotEmpty) {
+  for (const v1::Observation& other : {v1::Observation(), Printed("")}) {
+    const auto parts = CompareRuns({}, {}, other);
+    ASSERT_THAT(parts, SizeIs(1));
+    EXPECT_FALSE(parts[0].differs);
+    EXPECT_EQ(parts[0].why, "standard output was not recorded");
+  }
+  EXPECT_THAT(CompareRuns({}, Printed(""), Printed("")), IsEmpty());
+
+  v1::Entry entry;
+  entry.add_expected_files()->set_name("a");
+  v1::Observation empty = Printed("x");
+  AddFile(empty, "a", Whole(""));
+  v1::Observation without = empty;
+  without.mutable_files(0)->clear_content();
+  for (const v1::Observation* other : {&empty, &without}) {
+    const auto parts = CompareRuns(entry, *other, without);
+    ASSERT_THAT(parts, SizeIs(1));
+    EXPECT_FALSE(parts[0].differs);
+    EXPECT_EQ(parts[0].why, "file a was not recorded");
+  }
+}
+
 TEST(CompareRuns, AWayOfALaterVersionIsUnknown) {
   v1::Entry entry;
   entry.mutable_compare()->set_as(static_cast<v1::CompareAs>(99));
@@ -182,6 +207,13 @@ TEST(CompareWithReference, BytesAndDigests) {
   EXPECT_TRUE(CompareWithReference(numbers, Printed("2"))[0].differs);
   numbers.mutable_reference()->clear_stdout();
   EXPECT_FALSE(CompareWithReference(numbers, Printed("1.25"))[0].differs);
+}
+
+// An empty reference was met by a run of which nothing was recorded.
+TEST(CompareWithReference, WhatWasNotRecordedIsNotEmpty) {
+  const auto parts = CompareWithReference(WithReference("", true), {});
+  ASSERT_THAT(parts, SizeIs(1));
+  EXPECT_FALSE(parts[0].differs);
 }
 
 TEST(CompareWithReference, FilesItDoesNotHold) {
@@ -217,6 +249,19 @@ TEST(JudgeOutput, FilesOfTheEntry) {
   EXPECT_EQ(JudgeOutput(entry, run).code, "TP338");
   EXPECT_EQ(JudgeOutput(entry, run).why, "file out is a symbolic link");
   file.set_problem("could not be read: it is larger than is read");
+  EXPECT_EQ(JudgeOutput(entry, run).match, OutputMatch::kUnknown);
+}
+
+// A file without its content met every rule that an empty one meets.
+TEST(JudgeOutput, FileWithoutContentIsUnknown) {
+  v1::Entry entry;
+  v1::ExpectedFile& expected = *entry.add_expected_files();
+  expected.set_name("out");
+  expected.mutable_content()->set_exact("");
+  v1::Observation run = Printed("x");
+  v1::OutputFile& file = AddFile(run, "out", Whole(""));
+  EXPECT_EQ(JudgeOutput(entry, run).match, OutputMatch::kMatches);
+  file.clear_content();
   EXPECT_EQ(JudgeOutput(entry, run).match, OutputMatch::kUnknown);
 }
 
