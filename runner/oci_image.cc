@@ -34,7 +34,8 @@ using inspect::TextField;
 using inspect::TextOf;
 
 // Unpacking an image of tens of gigabytes.
-constexpr absl::Duration kImportLimit = absl::Hours(1);
+// Below what a run of an image may take beyond its own limit (sequence.cc).
+constexpr absl::Duration kImportLimit = absl::Minutes(25);
 constexpr absl::Duration kQuestionLimit = absl::Minutes(2);
 constexpr size_t kMaxDocuments = 1024;
 constexpr int kMaxNesting = 4;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/file.h"
@@ -158,9 +159,17 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   limits.control_group = place.unit;
   limits.disk_bytes = DiskLimit();
   limits.disk_folders = {request.work_directory()};
-  // In the unit the artifact's files are a copy, which counts.
-  if (place.unit && !request.artifact_directory().empty()) {
-    limits.disk_folders.push_back(request.artifact_directory());
+  if (place.unit) {
+    // Both are the run's alone (PrivateTmp) and on the host's disk; the work
+    // folder and the copy of the artifact, which counts, lie in the second.
+    limits.disk_folders = {"/tmp", "/var/tmp"};
+    for (const std::string& folder :
+         {request.work_directory(), request.artifact_directory()}) {
+      if (!folder.empty() && !absl::StartsWith(folder, "/tmp/") &&
+          !absl::StartsWith(folder, "/var/tmp/")) {
+        limits.disk_folders.push_back(folder);
+      }
+    }
   }
   RunWatch watch(limits);
   ProcessOptions options;

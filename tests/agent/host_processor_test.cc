@@ -367,6 +367,30 @@ TEST_F(HostProcessorTest, ConditionsThatChangeMeanwhileShow) {
             observation.conditions_after().digest().sha256());
 }
 
+// The runs of a toolchain check are judged as others are, which need them.
+TEST_F(HostProcessorTest, RunsOfAToolchainCheckHaveTheirConditions) {
+  HostProcessorOptions options;
+  options.work_directory = JoinPath(temp_.path(), "work");
+  options.run_entry = [](const v1::Entry&, const std::vector<v1::Path>&,
+                         const std::vector<std::string>&, const std::string&,
+                         const runner::AttemptHooks&) {
+    v1::CellResult result;
+    result.add_observations()->set_ending(v1::ENDING_EXITED);
+    result.add_toolchain()->add_runs()->set_path(v1::PATH_NATIVE);
+    result.set_complete(true);
+    return result;
+  };
+  HostProcessor processor(options, *cache_, source_, journal_, facts_, clock_);
+  const CellOutcome outcome = processor.Process(claimed_, control_);
+  ASSERT_TRUE(outcome.result);
+  const v1::Observation& run = outcome.result->toolchain(0).runs(0);
+  EXPECT_EQ(
+      run.conditions_before().digest().sha256(),
+      outcome.result->observations(0).conditions_before().digest().sha256());
+  EXPECT_FALSE(run.conditions_before().digest().sha256().empty());
+  EXPECT_FALSE(run.conditions_after().digest().sha256().empty());
+}
+
 TEST_F(HostProcessorTest, ALeaseThatExpiresWhileFetchingStartsNothing) {
   control_.may_start = false;
   const CellOutcome outcome = Process();

@@ -197,6 +197,8 @@ class Judge {
           check.holds() ? " holds: " : " fails: ", absl::StrJoin(steps, ", ")));
       holds = holds || check.holds();
     }
+    holds = holds && cell_.verdict().kind() == v1::VERDICT_KIND_PASS;
+    seen.push_back(v1::VerdictKind_Name(cell_.verdict().kind()));
     Add("a toolkit's check holds", absl::StrJoin(seen, "; "), holds);
   }
 
