@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "compat/reason.h"
@@ -11,20 +12,28 @@
 namespace twinpath::verdict {
 namespace {
 
-bool Holds(const v1::Verdict& verdict, const v1::Reason& reason) {
-  for (const v1::Reason& other : verdict.reasons()) {
-    if (other.code() == reason.code() && other.detail() == reason.detail()) {
-      return true;
+// Adds reasons to a verdict, each once. A set and no search: a hostile host
+// may send very many.
+class Adder {
+ public:
+  explicit Adder(v1::Verdict& verdict) : verdict_(verdict) {}
+
+  void Add(const v1::Reason& reason) {
+    v1::Reason* added = verdict_.add_reasons();
+    *added = reason;
+    // What the verdict holds does not move.
+    if (!seen_.emplace(added->code(), added->detail()).second) {
+      verdict_.mutable_reasons()->RemoveLast();
     }
   }
-  return false;
-}
-
-void Append(const std::vector<v1::Reason>& reasons, v1::Verdict& verdict) {
-  for (const v1::Reason& reason : reasons) {
-    if (!Holds(verdict, reason)) *verdict.add_reasons() = reason;
+  void Add(const std::vector<v1::Reason>& reasons) {
+    for (const v1::Reason& reason : reasons) Add(reason);
   }
-}
+
+ private:
+  v1::Verdict& verdict_;
+  absl::flat_hash_set<std::pair<absl::string_view, absl::string_view>> seen_;
+};
 
 }  // namespace
 
@@ -44,6 +53,7 @@ void VerdictBuilder::Note(v1::Reason reason) {
 v1::Verdict VerdictBuilder::Build(bool strict,
                                   absl::string_view pass_detail) const {
   v1::Verdict verdict;
+  Adder adder(verdict);
   const bool strict_fail = strict && !warn_.empty();
   if (!fail_.empty() || strict_fail) {
     verdict.set_kind(v1::VERDICT_KIND_FAIL);
@@ -51,18 +61,17 @@ v1::Verdict VerdictBuilder::Build(bool strict,
     verdict.set_kind(v1::VERDICT_KIND_INCONCLUSIVE);
   } else {
     verdict.set_kind(v1::VERDICT_KIND_PASS);
-    *verdict.add_reasons() = compat::MakeReason("TP420", pass_detail);
+    adder.Add(compat::MakeReason("TP420", pass_detail));
   }
-  Append(fail_, verdict);
-  if (strict_fail) Append(warn_, verdict);
-  Append(inconclusive_, verdict);
+  adder.Add(fail_);
+  if (strict_fail) adder.Add(warn_);
+  adder.Add(inconclusive_);
   if (verdict.kind() == v1::VERDICT_KIND_INCONCLUSIVE &&
       inconclusive_.empty()) {
-    *verdict.add_reasons() =
-        compat::MakeReason("TP418", "nothing was shown to hold");
+    adder.Add(compat::MakeReason("TP418", "nothing was shown to hold"));
   }
-  Append(warn_, verdict);
-  Append(note_, verdict);
+  adder.Add(warn_);
+  adder.Add(note_);
   return verdict;
 }
 

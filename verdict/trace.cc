@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -96,22 +97,35 @@ const v1::TracedKernel* RefusedKernel(const v1::Trace& trace, uint32_t error) {
   return found;
 }
 
-bool IsArtifactFile(const v1::Trace& trace, const std::string& file) {
-  return std::any_of(trace.objects().begin(), trace.objects().end(),
-                     [&](const v1::TracedObject& object) {
-                       return object.artifact_name() == file;
-                     });
-}
+// Names of the artifact's files among the objects. A set and no search for each
+// kernel: a hostile host may send very many of both.
+class TracedNames {
+ public:
+  explicit TracedNames(const v1::Trace& trace) {
+    for (const v1::TracedObject& object : trace.objects()) {
+      names_.insert(object.artifact_name());
+    }
+  }
+
+  bool Holds(absl::string_view file) const { return names_.contains(file); }
+  std::string Of(const std::string& file) const {
+    return Holds(file) ? file : std::string(BaseName(file));
+  }
+
+ private:
+  absl::flat_hash_set<absl::string_view> names_;
+};
 
 void NameOwner(const v1::Observation& traced, PathEvaluation& evaluation) {
   const v1::Trace& trace = traced.trace();
   const v1::TracedKernel* kernel = RefusedKernel(trace, evaluation.cuda_error);
   if (kernel == nullptr || kernel->file().empty()) return;
+  const TracedNames names(trace);
   std::string detail =
       absl::StrCat(Label(traced), "kernel ", Printable(kernel->name()),
                    ", refused with ", kernel->cuda_error(), ", belongs to ",
-                   Printable(TracedFileName(trace, kernel->file())));
-  absl::StrAppend(&detail, IsArtifactFile(trace, kernel->file())
+                   Printable(names.Of(kernel->file())));
+  absl::StrAppend(&detail, names.Holds(kernel->file())
                                ? ", a file of the artifact"
                                : ", which is not a file of the artifact");
   evaluation.reasons.push_back(
@@ -123,6 +137,7 @@ void NameOwner(const v1::Observation& traced, PathEvaluation& evaluation) {
 void CheckCompiled(const v1::Observation& traced, PathEvaluation& evaluation) {
   const v1::Trace& trace = traced.trace();
   std::vector<const v1::TracedKernel*> embedded;
+  const TracedNames names(trace);
   std::set<std::string> files;
   size_t others = 0;
   for (const v1::TracedKernel& kernel : trace.kernels()) {
@@ -132,7 +147,7 @@ void CheckCompiled(const v1::Observation& traced, PathEvaluation& evaluation) {
         trace.modules(static_cast<int>(kernel.module())).origin() ==
             v1::MODULE_ORIGIN_EMBEDDED) {
       embedded.push_back(&kernel);
-      files.insert(Printable(TracedFileName(trace, kernel.file())));
+      files.insert(Printable(names.Of(kernel.file())));
     } else {
       ++others;
     }
@@ -153,11 +168,12 @@ void CheckCompiled(const v1::Observation& traced, PathEvaluation& evaluation) {
 // Whose kernels the modules were that plain compiled by surprise (TP314).
 void NameSilentJit(const v1::Observation& traced, PathEvaluation& evaluation) {
   const v1::Trace& trace = traced.trace();
+  const TracedNames names(trace);
   std::set<std::string> files;
   for (const v1::TracedModule& module : trace.modules()) {
     if (module.origin() == v1::MODULE_ORIGIN_COMPILED &&
         !module.file().empty()) {
-      files.insert(Printable(TracedFileName(trace, module.file())));
+      files.insert(Printable(names.Of(module.file())));
     }
   }
   if (files.empty()) return;
@@ -186,7 +202,12 @@ const v1::Observation* TracedRun(const v1::CellResult& result, v1::Path path) {
 }
 
 std::string TracedFileName(const v1::Trace& trace, const std::string& file) {
-  return IsArtifactFile(trace, file) ? file : std::string(BaseName(file));
+  const bool in_artifact =
+      std::any_of(trace.objects().begin(), trace.objects().end(),
+                  [&](const v1::TracedObject& object) {
+                    return object.artifact_name() == file;
+                  });
+  return in_artifact ? file : std::string(BaseName(file));
 }
 
 void ApplyTrace(const v1::Entry& entry, v1::Path path,

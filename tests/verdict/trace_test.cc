@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/verdict/results.h"
 #include "verdict/judge.h"
 
@@ -311,6 +312,28 @@ TEST(NeededTrace, KernelsThatMustLaunch) {
   verdict = JudgeCell(cell, entry, {});
   EXPECT_EQ(verdict.kind(), v1::VERDICT_KIND_INCONCLUSIVE);
   EXPECT_EQ(Codes(verdict)[0], "TP330");
+}
+
+// Looking through the objects for each kernel would not end within a test's
+// limit.
+TEST(ApplyTrace, VeryManyKernelsAndObjectsAreNoTrouble) {
+  constexpr int kMany = 200'000;
+  v1::CellResult result = TracedResult();
+  v1::Trace& trace = *Traced(result, v1::PATH_PTX_JIT).mutable_trace();
+  trace.mutable_modules(0)->set_origin(v1::MODULE_ORIGIN_EMBEDDED);
+  for (int i = 0; i < kMany; ++i) {
+    trace.add_objects()->set_artifact_name(absl::StrCat("lib/", i, ".so"));
+    v1::TracedKernel& kernel = *trace.add_kernels();
+    kernel.set_launches(1);
+    kernel.set_module(0);
+    kernel.set_file("lib/none.so");
+  }
+  PathEvaluation evaluation;
+  evaluation.status = PathStatus::kProven;
+  ApplyTrace(GoodEntry(), v1::PATH_PTX_JIT, result, nullptr, evaluation);
+  EXPECT_EQ(First(evaluation), "TP309");
+  EXPECT_THAT(evaluation.reasons[0].detail(),
+              HasSubstr("came from machine code in check, none.so"));
 }
 
 }  // namespace
