@@ -362,7 +362,7 @@ void Agent::UseFacts(const v1::HostFacts& facts) {
 }
 
 void Agent::CollectFacts() {
-  while (true) {
+  for (bool first = true;; first = false) {
     bool requested = false;
     {
       MutexLock lock(mutex_);
@@ -378,7 +378,9 @@ void Agent::CollectFacts() {
     // somebody asked.
     if (requested || book_.held() == 0) {
       UseFacts(facts_.Refresh());
-      if (requested) session_.ResendFacts();
+      // Whoever asks gets an answer though nothing has changed; the first facts
+      // are news.
+      if (requested && !first) session_.ResendFacts();
     }
     facts_bell_.Wait(options_.facts_interval);
   }
