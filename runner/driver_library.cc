@@ -4,10 +4,10 @@
 
 #include <climits>
 #include <cstdlib>
-#include <initializer_list>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runner/library_symbol.h"
 
 namespace twinpath::runner {
 namespace {
@@ -22,18 +22,6 @@ void* Open(const char* name, std::string& error, bool& absent) {
   absent = absl::StartsWith(error, absl::StrCat(name, ":")) &&
            absl::StrContains(error, "No such file");
   return nullptr;
-}
-
-// The first of `names` that the library has.
-template <typename Function>
-void Look(void* handle, Function& function,
-          std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (void* symbol = dlsym(handle, name); symbol != nullptr) {
-      function = reinterpret_cast<Function>(symbol);
-      return;
-    }
-  }
 }
 
 }  // namespace

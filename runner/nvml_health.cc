@@ -2,23 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <initializer_list>
+#include "runner/library_symbol.h"
 
 namespace twinpath::runner {
-namespace {
-
-template <typename Function>
-void Look(void* handle, Function& function,
-          std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (void* symbol = dlsym(handle, name); symbol != nullptr) {
-      function = reinterpret_cast<Function>(symbol);
-      return;
-    }
-  }
-}
-
-}  // namespace
 
 void NvmlHealth::Load() {
   void* handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_NOLOAD);

@@ -147,7 +147,7 @@ v1::ArtifactReport Image(const std::string& label = "") {
   image.set_id("sha256:id");
   image.set_label(label);
   image.add_environment("PATH=/opt/bin:/usr/bin");
-  image.set_working_directory("/work");
+  image.set_working_directory("/srv/app");
   return MakeArtifactOf({carrier});
 }
 
@@ -165,7 +165,7 @@ TEST(OciEntry, FindsTheImageByDigestOrId) {
   EXPECT_THAT(place->ProgramNames("/a/../b/./app"),
               ElementsAre("i.tar!/linux-amd64:/b/app"));
   EXPECT_THAT(place->ProgramNames("bin/app"),
-              ElementsAre("i.tar!/linux-amd64:/work/bin/app"));
+              ElementsAre("i.tar!/linux-amd64:/srv/app/bin/app"));
   EXPECT_THAT(place->ProgramNames(""), IsEmpty());
 }
 

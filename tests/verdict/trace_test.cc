@@ -202,7 +202,9 @@ TEST(Trace, NamesTheFileThatWasCompiledBySurprise) {
   EXPECT_THAT(seen.reasons[0].detail(), HasSubstr("kernels of check"));
 }
 
-TEST(Trace, NamesTheLibraryThatOwnsTheFailingKernel) {
+// Forced JIT failed with 209 at a kernel of cuBLAS: refused so many launches of
+// it, or (0) did not find it.
+v1::CellResult FailedInCublas(uint64_t refused) {
   v1::CellResult result = TracedResult();
   RemoveRun(result, v1::PATH_PTX_JIT, true);
   RunOf(result, v1::PATH_PTX_JIT).set_exit_code(14);
@@ -212,11 +214,16 @@ TEST(Trace, NamesTheLibraryThatOwnsTheFailingKernel) {
       GoodTrace(v1::MODULE_ORIGIN_COMPILED);
   v1::TracedKernel& kernel = *trace.add_kernels();
   kernel.set_name("_ZN6cublas3nopEv");
-  kernel.set_refused(1);
+  kernel.set_refused(refused);
   kernel.set_cuda_error(209);
   kernel.set_file("/usr/local/cuda/lib64/libcublas.so.13");
-  trace.set_refused_launches(1);
+  trace.set_refused_launches(refused);
   *result.add_observations() = repeat;
+  return result;
+}
+
+TEST(Trace, NamesTheLibraryThatOwnsTheFailingKernel) {
+  const v1::CellResult result = FailedInCublas(1);
   const PathEvaluation seen =
       EvaluatePath(GoodEntry(), v1::PATH_PTX_JIT, result);
   EXPECT_EQ(seen.status, PathStatus::kFailed);
@@ -230,18 +237,7 @@ TEST(Trace, NamesTheLibraryThatOwnsTheFailingKernel) {
 
 // Measured with cuBLAS: the library asks for its kernel and never launches it.
 TEST(Trace, NamesTheOwnerOfAKernelThatWasNotFound) {
-  v1::CellResult result = TracedResult();
-  RemoveRun(result, v1::PATH_PTX_JIT, true);
-  RunOf(result, v1::PATH_PTX_JIT).set_exit_code(14);
-  v1::Observation repeat = RunOf(result, v1::PATH_PTX_JIT);
-  repeat.set_traced(true);
-  v1::Trace& trace = *repeat.mutable_trace() =
-      GoodTrace(v1::MODULE_ORIGIN_COMPILED);
-  v1::TracedKernel& kernel = *trace.add_kernels();
-  kernel.set_name("_ZN6cublas3nopEv");
-  kernel.set_cuda_error(209);
-  kernel.set_file("/usr/local/cuda/lib64/libcublas.so.13");
-  *result.add_observations() = repeat;
+  const v1::CellResult result = FailedInCublas(0);
   const PathEvaluation seen =
       EvaluatePath(GoodEntry(), v1::PATH_PTX_JIT, result);
   EXPECT_EQ(seen.status, PathStatus::kFailed);
