@@ -51,14 +51,14 @@ std::string TracerText(const v1::Tracer& tracer, absl::string_view what) {
   return out;
 }
 
-std::string Objects(const v1::Trace& trace) {
+std::string Objects(const v1::Trace& trace, const verdict::TracedNames& names) {
   std::vector<std::string> coded;
   uint64_t unread = 0;
   for (const v1::TracedObject& object : trace.objects()) {
     if (object.images() > 0) {
-      coded.push_back(verdict::TracedFileName(
-          trace, object.artifact_name().empty() ? object.path()
-                                                : object.artifact_name()));
+      coded.push_back(names.Of(object.artifact_name().empty()
+                                   ? object.path()
+                                   : object.artifact_name()));
     }
     unread += object.problem().empty() ? 0 : 1;
   }
@@ -89,7 +89,7 @@ std::string Modules(const v1::Trace& trace) {
   return out;
 }
 
-std::string Kernels(const v1::Trace& trace) {
+std::string Kernels(const v1::Trace& trace, const verdict::TracedNames& names) {
   uint64_t launched = 0;
   std::vector<std::string> refused;
   std::vector<std::string> missing;
@@ -101,8 +101,7 @@ std::string Kernels(const v1::Trace& trace) {
     std::string text =
         absl::StrCat(kernel.name(), " (CUDA error ", kernel.cuda_error(), ")");
     if (!kernel.file().empty()) {
-      absl::StrAppend(&text, " of ",
-                      verdict::TracedFileName(trace, kernel.file()));
+      absl::StrAppend(&text, " of ", names.Of(kernel.file()));
     }
     (not_found ? missing : refused).push_back(text);
   }
@@ -118,7 +117,8 @@ std::string Kernels(const v1::Trace& trace) {
 }
 
 // Modules by file: what each file's code ran from.
-std::string Coverage(const v1::Trace& trace, const ViewOptions& options) {
+std::string Coverage(const v1::Trace& trace, const verdict::TracedNames& names,
+                     const ViewOptions& options) {
   if (trace.coverage().empty()) return "";
   Table table({"      FILE", "KERNELS", "LAUNCHED", "NOT LAUNCHED"});
   int shown = 0;
@@ -135,11 +135,10 @@ std::string Coverage(const v1::Trace& trace, const ViewOptions& options) {
     if (file.artifact_file()) {
       missing.assign(file.not_launched().begin(), file.not_launched().end());
     }
-    table.AddRow(
-        {absl::StrCat("      ", verdict::TracedFileName(trace, file.file()),
-                      file.artifact_file() ? "" : " (host)"),
-         absl::StrCat(file.kernels()), absl::StrCat(file.launched()),
-         Names(missing)});
+    table.AddRow({absl::StrCat("      ", names.Of(file.file()),
+                               file.artifact_file() ? "" : " (host)"),
+                  absl::StrCat(file.kernels()), absl::StrCat(file.launched()),
+                  Names(missing)});
   }
   if (shown == 0) return "";
   std::string out = table.Render(options.width, options.color);
@@ -156,6 +155,7 @@ std::string RenderTrace(const v1::Observation& run,
                         const ViewOptions& options) {
   if (!run.has_trace()) return "";
   const v1::Trace& trace = run.trace();
+  const verdict::TracedNames names(trace);
   std::vector<std::string> versions;
   for (const v1::Tracer* tracer :
        {&trace.objects_tracer(), &trace.device_tracer()}) {
@@ -176,14 +176,14 @@ std::string RenderTrace(const v1::Observation& run,
                     Wrap(text, options.width > 20 ? options.width - 6 : 74, 8),
                     "\n");
   };
-  if (trace.objects_tracer().started()) line(Objects(trace));
+  if (trace.objects_tracer().started()) line(Objects(trace, names));
   if (trace.device_tracer().started()) {
     line(Modules(trace));
-    line(Kernels(trace));
+    line(Kernels(trace, names));
   }
   line(TracerText(trace.objects_tracer(), "shared objects"));
   line(TracerText(trace.device_tracer(), "modules and launches"));
-  absl::StrAppend(&out, Coverage(trace, options));
+  absl::StrAppend(&out, Coverage(trace, names, options));
   return out;
 }
 

@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -97,25 +96,6 @@ const v1::TracedKernel* RefusedKernel(const v1::Trace& trace, uint32_t error) {
   return found;
 }
 
-// Names of the artifact's files among the objects. A set and no search for each
-// kernel: a hostile host may send very many of both.
-class TracedNames {
- public:
-  explicit TracedNames(const v1::Trace& trace) {
-    for (const v1::TracedObject& object : trace.objects()) {
-      names_.insert(object.artifact_name());
-    }
-  }
-
-  bool Holds(absl::string_view file) const { return names_.contains(file); }
-  std::string Of(const std::string& file) const {
-    return Holds(file) ? file : std::string(BaseName(file));
-  }
-
- private:
-  absl::flat_hash_set<absl::string_view> names_;
-};
-
 void NameOwner(const v1::Observation& traced, PathEvaluation& evaluation) {
   const v1::Trace& trace = traced.trace();
   const v1::TracedKernel* kernel = RefusedKernel(trace, evaluation.cuda_error);
@@ -201,13 +181,18 @@ const v1::Observation* TracedRun(const v1::CellResult& result, v1::Path path) {
   return found;
 }
 
-std::string TracedFileName(const v1::Trace& trace, const std::string& file) {
-  const bool in_artifact =
-      std::any_of(trace.objects().begin(), trace.objects().end(),
-                  [&](const v1::TracedObject& object) {
-                    return object.artifact_name() == file;
-                  });
-  return in_artifact ? file : std::string(BaseName(file));
+TracedNames::TracedNames(const v1::Trace& trace) {
+  for (const v1::TracedObject& object : trace.objects()) {
+    names_.insert(object.artifact_name());
+  }
+}
+
+bool TracedNames::Holds(absl::string_view file) const {
+  return names_.contains(file);
+}
+
+std::string TracedNames::Of(const std::string& file) const {
+  return Holds(file) ? file : std::string(BaseName(file));
 }
 
 void ApplyTrace(const v1::Entry& entry, v1::Path path,
@@ -245,7 +230,7 @@ void ApplyTrace(const v1::Entry& entry, v1::Path path,
                       Printable(kernel->name()));
       if (!kernel->file().empty()) {
         absl::StrAppend(&detail, " of ",
-                        Printable(TracedFileName(trace, kernel->file())));
+                        Printable(TracedNames(trace).Of(kernel->file())));
       }
     }
     Demote(IsTransientError(error) ? PathStatus::kInconclusive

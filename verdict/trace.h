@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "twinpath/v1/observation.pb.h"
 #include "twinpath/v1/prediction.pb.h"
 #include "twinpath/v1/release.pb.h"
@@ -53,9 +55,22 @@ struct TraceClaim {
 std::vector<TraceClaim> JudgeNeededTrace(const v1::Entry& entry,
                                          const v1::CellResult& result);
 
-// "libcublas.so.13" for a path, a name in the artifact as it is: equal on
-// hosts whose folders differ.
-std::string TracedFileName(const v1::Trace& trace, const std::string& file);
+// What the files of a trace are called, equal on hosts whose folders differ. A
+// set of the artifact's names and no search for each file: a hostile host may
+// send very many of both. Refers to a trace that outlives it; thread-safe.
+class TracedNames {
+ public:
+  explicit TracedNames(const v1::Trace& trace);
+
+  // Whether `file` is a file of the artifact that was opened.
+  bool Holds(absl::string_view file) const;
+
+  // "libcublas.so.13" for a path, a name in the artifact as it is.
+  std::string Of(const std::string& file) const;
+
+ private:
+  absl::flat_hash_set<absl::string_view> names_;
+};
 
 }  // namespace twinpath::verdict
 

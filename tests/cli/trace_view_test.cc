@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
 namespace twinpath::cli {
 namespace {
 
@@ -62,6 +66,27 @@ TEST(TraceView, SaysWhatTheProcessReported) {
   EXPECT_THAT(text, HasSubstr("_Z3barv"));
   // A library of others of which nothing was launched is no row.
   EXPECT_THAT(text, Not(HasSubstr("900")));
+}
+
+// A search of all objects for each of them would take minutes.
+TEST(TraceView, VeryManyFilesAreNoTrouble) {
+  v1::Observation run = Traced();
+  v1::Trace& trace = *run.mutable_trace();
+  constexpr int kMany = 200'000;
+  for (int i = 0; i < kMany; ++i) {
+    v1::TracedObject& object = *trace.add_objects();
+    object.set_artifact_name(absl::StrCat("lib/deep/l", i));
+    object.set_images(1);
+    v1::TracedKernel& kernel = *trace.add_kernels();
+    kernel.set_name(absl::StrCat("k", i));
+    kernel.set_refused(1);
+    kernel.set_cuda_error(209);
+    kernel.set_file(absl::StrCat("/host/gone/l", i));
+  }
+  const std::string text = RenderTrace(run, {});
+  EXPECT_THAT(text, HasSubstr("200002 shared objects opened, 200002 with device"
+                              " code: bin/app, libcublas.so.13, lib/deep/l0"));
+  EXPECT_THAT(text, HasSubstr("of l0, k1 (CUDA error 209)"));
 }
 
 TEST(TraceView, SaysWhyThereIsNone) {
