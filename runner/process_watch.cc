@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <initializer_list>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -86,10 +87,10 @@ void VisitDescendants(pid_t root, Visit visit) {
   }
 }
 
-}  // namespace
-
-TreeUsage UsageOfControlGroup(const std::string& root) {
-  TreeUsage usage;
+// Calls `visit` with the folder of each control group this process is in that
+// counts memory or tasks.
+template <typename Visit>
+void VisitControlGroups(const std::string& root, Visit visit) {
   // "0::/path" of the unified hierarchy, "N:memory:/path" of the older one
   // (cgroups(7)).
   for (const absl::string_view line :
@@ -99,9 +100,17 @@ TreeUsage UsageOfControlGroup(const std::string& root) {
     if (parts.size() != 3) continue;
     const bool unified = parts[0] == "0";
     if (!unified && parts[1] != "memory" && parts[1] != "pids") continue;
-    const std::string folder =
-        absl::StrCat(root, "/sys/fs/cgroup", unified ? "" : "/",
-                     unified ? "" : parts[1], parts[2]);
+    visit(absl::StrCat(root, "/sys/fs/cgroup", unified ? "" : "/",
+                       unified ? "" : parts[1], parts[2]),
+          unified);
+  }
+}
+
+}  // namespace
+
+TreeUsage UsageOfControlGroup(const std::string& root) {
+  TreeUsage usage;
+  VisitControlGroups(root, [&](const std::string& folder, bool unified) {
     if (const std::string memory = Small(folder + "/memory.stat");
         !memory.empty()) {
       usage.resident_bytes = unified
@@ -112,8 +121,20 @@ TreeUsage UsageOfControlGroup(const std::string& root) {
         absl::SimpleAtoi(Small(folder + "/pids.current"), &tasks)) {
       usage.tasks = tasks;
     }
-  }
+  });
   return usage;
+}
+
+std::vector<pid_t> ProcessesOfControlGroup(const std::string& root) {
+  std::set<pid_t> pids;
+  VisitControlGroups(root, [&](const std::string& folder, bool) {
+    for (const absl::string_view line :
+         absl::StrSplit(Small(folder + "/cgroup.procs"), '\n')) {
+      pid_t pid = 0;
+      if (absl::SimpleAtoi(line, &pid) && pid != getpid()) pids.insert(pid);
+    }
+  });
+  return {pids.begin(), pids.end()};
 }
 
 bool ParseProcessStat(absl::string_view line, ProcessStat& stat) {

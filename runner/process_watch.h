@@ -36,6 +36,11 @@ std::vector<pid_t> DescendantsOf(pid_t root);
 // before /proc and /sys; only for tests.
 TreeUsage UsageOfControlGroup(const std::string& root = "");
 
+// The processes in that control group, this one left out. In a unit with
+// ProtectProc= the tree in /proc has gaps: who may not be looked into is not
+// there, and what is below it cannot be reached.
+std::vector<pid_t> ProcessesOfControlGroup(const std::string& root = "");
+
 // One line of /proc/<pid>/stat.
 struct ProcessStat {
   pid_t parent = 0;

@@ -1,13 +1,9 @@
 #include "runner/run_watch.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -19,44 +15,16 @@ namespace twinpath::runner {
 namespace {
 
 constexpr absl::Duration kLeastPause = absl::Seconds(1);
-// Of the time a walk took: the pause behind it.
+// Of the time a look took: the pause behind it.
 constexpr int kPauseFactor = 10;
-// st_blocks counts these, whatever the file system's own blocks are (stat(2)).
-constexpr uint64_t kStatBlock = 512;
-// Deeper folders of a hostile run do not exhaust the stack; an inode costs
-// something, too, so that many empty files are not free.
-constexpr int kMaxDepth = 64;
-constexpr uint64_t kInodeBytes = 256;
+// Memory and time limits wait meanwhile.
+constexpr absl::Duration kLongestLook = absl::Seconds(5);
 
-// Takes over `fd`. Adds to `bytes` until it has `enough`.
-void Walk(int fd, dev_t device, int depth, uint64_t enough, uint64_t& bytes) {
-  DIR* folder = fdopendir(fd);
-  if (folder == nullptr) {
-    close(fd);
-    return;
-  }
-  while (bytes < enough) {
-    const dirent* entry = readdir(folder);
-    if (entry == nullptr) break;
-    if (std::strcmp(entry->d_name, ".") == 0 ||
-        std::strcmp(entry->d_name, "..") == 0) {
-      continue;
-    }
-    struct stat info;
-    if (fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) !=
-        0) {
-      continue;
-    }
-    // Of folders only: files of a layered file system may say another device.
-    const bool directory = S_ISDIR(info.st_mode);
-    if (directory && info.st_dev != device) continue;
-    bytes += static_cast<uint64_t>(info.st_blocks) * kStatBlock + kInodeBytes;
-    if (!directory || depth >= kMaxDepth) continue;
-    const int below = openat(dirfd(folder), entry->d_name,
-                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (below >= 0) Walk(below, device, depth + 1, enough, bytes);
-  }
-  closedir(folder);
+// A number of bytes in the environment; `none` where there is none.
+uint64_t BytesOf(const char* variable, uint64_t none) {
+  uint64_t bytes = 0;
+  const char* text = std::getenv(variable);
+  return text != nullptr && absl::SimpleAtoi(text, &bytes) ? bytes : none;
 }
 
 uint64_t Less(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
@@ -64,45 +32,75 @@ uint64_t Less(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
 }  // namespace
 
 uint64_t DiskLimit() {
-  uint64_t bytes = 0;
-  const char* text = std::getenv(kDiskLimitVariable);
-  if (text == nullptr || !absl::SimpleAtoi(text, &bytes) || bytes == 0) {
-    return kMaxRunDiskBytes;
-  }
-  return std::min(bytes, kMaxRunDiskBytes);
+  const uint64_t bytes = BytesOf(kDiskLimitVariable, kMaxRunDiskBytes);
+  return bytes == 0 ? kMaxRunDiskBytes : std::min(bytes, kMaxRunDiskBytes);
 }
 
-uint64_t DiskUsage(const std::string& folder, uint64_t enough) {
-  const int fd =
-      open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  struct stat info;
-  if (fd < 0) return 0;
-  if (fstat(fd, &info) != 0) {
-    close(fd);
-    return 0;
-  }
-  uint64_t bytes = 0;
-  Walk(fd, info.st_dev, 0, enough, bytes);
-  return bytes;
-}
+uint64_t UnseenAllowance() { return BytesOf(kUnseenVariable, kUnseenBytes); }
 
-RunWatch::RunWatch(WatchLimits limits)
-    : limits_(std::move(limits)), next_walk_(absl::Now()) {
+RunWatch::RunWatch(WatchLimits limits) : limits_(std::move(limits)) {
   if (limits_.control_group) own_ = UsageOfControlGroup();
+  if (limits_.disk_bytes == 0) return;
+  first_free_ = FreeBytes(limits_.disk_folders);
+  first_bytes_ = last_bytes_ = LookAtDisk().bytes;
+  last_free_ = first_free_.value_or(0);
+  soonest_look_ = next_look_ = absl::Now();
+}
+
+DiskUse RunWatch::LookAtDisk() {
+  const absl::Time start = absl::Now();
+  const absl::Time until = start + kLongestLook;
+  DiskUse use;
+  for (const std::string& folder : limits_.disk_folders) {
+    use.Add(DiskUseBelow(folder, limits_.disk_bytes + 1, until));
+  }
+  use.Add(DeletedFilesOf(limits_.control_group ? ProcessesOfControlGroup()
+                                               : DescendantsOf(getpid()),
+                         limits_.disk_folders, until));
+  const absl::Duration took = absl::Now() - start;
+  soonest_look_ = absl::Now() + took;
+  next_look_ = absl::Now() + std::max(kLeastPause, took * kPauseFactor);
+  return use;
 }
 
 bool RunWatch::DiskExceeded() {
-  if (limits_.disk_bytes == 0 || absl::Now() < next_walk_) return false;
-  const absl::Time start = absl::Now();
-  uint64_t bytes = 0;
-  for (const std::string& folder : limits_.disk_folders) {
-    bytes += DiskUsage(folder, limits_.disk_bytes + 1);
+  if (limits_.disk_bytes == 0) return false;
+  const std::optional<uint64_t> free = FreeBytes(limits_.disk_folders);
+  if (!free || !first_free_) {
+    problem_ =
+        "disk limit: what the run has on disk cannot be measured, since the "
+        "file system of its folder does not say what it has left";
+    return true;
   }
-  const absl::Time end = absl::Now();
-  next_walk_ = end + std::max(kLeastPause, (end - start) * kPauseFactor);
-  if (bytes <= limits_.disk_bytes) return false;
-  problem_ = absl::StrCat("disk limit: the run's files took more than the ",
-                          HumanBytes(limits_.disk_bytes), " allowed");
+  const absl::Time now = absl::Now();
+  const bool loses_all =
+      Less(last_free_, *free) > Less(limits_.disk_bytes, last_bytes_);
+  if (now < (loses_all ? soonest_look_ : next_look_)) return false;
+  const DiskUse use = LookAtDisk();
+  last_bytes_ = use.bytes;
+  last_free_ = *free;
+  if (use.bytes > limits_.disk_bytes) {
+    problem_ = absl::StrCat("disk limit: the run's files took more than the ",
+                            HumanBytes(limits_.disk_bytes), " allowed");
+    return true;
+  }
+  const uint64_t lost = Less(*first_free_, *free);
+  if (first_bytes_ + lost <= limits_.disk_bytes + limits_.unseen_bytes) {
+    return false;
+  }
+  problem_ = absl::StrCat(
+      "disk limit: the file system lost ", HumanBytes(lost),
+      " since the run began, and the run's files that can be seen have ",
+      HumanBytes(Less(use.bytes, first_bytes_)),
+      " of it; whether the run or another program of the host has the rest "
+      "cannot be told");
+  if (!use.unseen.empty()) {
+    absl::StrAppend(&problem_, "; not looked into: ", use.unseen);
+  }
+  absl::StrAppend(&problem_,
+                  "; give the folder of runs (/var/tmp) a file "
+                  "system of its own, or set ",
+                  kUnseenVariable);
   return true;
 }
 

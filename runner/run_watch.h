@@ -1,16 +1,25 @@
 // Ends a run that takes more than its share of memory, tasks or disk. Looked at
-// while it runs, about ten times a second; disk use, which takes a walk through
-// folders, less often. Not thread-safe.
+// while it runs, about ten times a second. Disk use takes a walk through
+// folders (disk_use.h): once a second at most, less often where that is slow,
+// and at once where the file system loses what the run had left.
+//
+// Nothing a run does to its files takes them out of the limit. Those that no
+// walk finds are in what the file system lost since the run began. There others
+// of the host count, too, so that some of it is let pass (kUnseenVariable);
+// beyond that the run is ended, and the problem says that it cannot be told who
+// it was. Not thread-safe.
 
 #ifndef TWINPATH_RUNNER_RUN_WATCH_H_
 #define TWINPATH_RUNNER_RUN_WATCH_H_
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "runner/disk_use.h"
 #include "runner/process_watch.h"
 
 namespace twinpath::runner {
@@ -26,10 +35,11 @@ inline constexpr char kDiskLimitVariable[] = "TWINPATH_RUN_DISK_BYTES";
 // kDiskLimitVariable says so.
 uint64_t DiskLimit();
 
-// Bytes that the files below `folder` occupy, links not followed and other file
-// systems not entered; at least `enough` where there is that much: the walk
-// then stops. What cannot be read is not counted.
-uint64_t DiskUsage(const std::string& folder, uint64_t enough);
+// What the file system may lose beyond the limit while a run is on, bytes,
+// since the host writes, too; root's unit file may set it.
+inline constexpr uint64_t kUnseenBytes = uint64_t{8} << 30;
+inline constexpr char kUnseenVariable[] = "TWINPATH_RUN_UNSEEN_BYTES";
+uint64_t UnseenAllowance();
 
 struct WatchLimits {
   // 0: none.
@@ -41,10 +51,12 @@ struct WatchLimits {
   // 0: none.
   uint64_t disk_bytes = 0;
   std::vector<std::string> disk_folders;
+  uint64_t unseen_bytes = UnseenAllowance();
 };
 
 class RunWatch {
  public:
+  // Looks at the disk once: make it before the run starts.
   explicit RunWatch(WatchLimits limits);
 
   // Whether the run is over a limit; problem() then says which.
@@ -53,11 +65,20 @@ class RunWatch {
 
  private:
   bool DiskExceeded();
+  DiskUse LookAtDisk();
 
   const WatchLimits limits_;
   // What this process itself had before the run.
   TreeUsage own_;
-  absl::Time next_walk_;
+  // What was on disk, and free there, before the run.
+  uint64_t first_bytes_ = 0;
+  std::optional<uint64_t> first_free_;
+  // At the last look.
+  uint64_t last_bytes_ = 0;
+  uint64_t last_free_ = 0;
+  // When the next look is due, and before when there is none in any case.
+  absl::Time next_look_;
+  absl::Time soonest_look_;
   std::string problem_;
 };
 

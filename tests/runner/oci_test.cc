@@ -18,7 +18,6 @@
 #include "runner/oci_cdi.h"
 #include "runner/oci_image.h"
 #include "runner/oci_run.h"
-#include "runner/run_watch.h"
 
 namespace twinpath::runner {
 namespace {
@@ -199,25 +198,6 @@ TEST(OciDigest, IsSha256InSmallLetters) {
   EXPECT_FALSE(IsOciDigest("sha256:" + std::string(64, 'A')));
   EXPECT_FALSE(IsOciDigest("sha256:" + std::string(63, 'a')));
   EXPECT_FALSE(IsOciDigest("latest"));
-}
-
-TEST_F(OciTest, DiskUsageCountsWhatLiesBelowAndFollowsNoLink) {
-  Write("a/b/file", std::string(1 << 20, 'x'));
-  Write("elsewhere", std::string(1 << 20, 'x'));
-  ASSERT_EQ(symlink(Path("elsewhere").c_str(), Path("a/link").c_str()), 0);
-  const uint64_t used = DiskUsage(Path("a"), uint64_t{1} << 40);
-  EXPECT_GE(used, uint64_t{1} << 20);
-  EXPECT_LT(used, uint64_t{2} << 20);
-  EXPECT_EQ(DiskUsage(Path("none"), 1), 0u);
-  WatchLimits limits;
-  limits.disk_folders = {Path("a")};
-  limits.disk_bytes = 1 << 22;
-  RunWatch enough(limits);
-  EXPECT_FALSE(enough.Exceeded()) << enough.problem();
-  limits.disk_bytes = 1 << 19;
-  RunWatch over(limits);
-  EXPECT_TRUE(over.Exceeded());
-  EXPECT_THAT(over.problem(), HasSubstr("disk limit"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "runner/process_watch.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -9,6 +10,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
 
@@ -100,6 +102,14 @@ TEST_F(ControlGroup, Older) {
   const TreeUsage usage = UsageOfControlGroup(root_.path());
   EXPECT_EQ(usage.resident_bytes, 1234u);
   EXPECT_EQ(usage.tasks, 3u);
+}
+
+TEST_F(ControlGroup, ItsProcessesWithoutThisOne) {
+  Put("/proc/self/cgroup", "8:pids:/s/x\n0::/s/x\n");
+  Put("/sys/fs/cgroup/pids/s/x/cgroup.procs",
+      absl::StrCat("12\n", getpid(), "\n13\n"));
+  EXPECT_THAT(ProcessesOfControlGroup(root_.path()),
+              ::testing::ElementsAre(12, 13));
 }
 
 TEST_F(ControlGroup, NoneIsZero) {

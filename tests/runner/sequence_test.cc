@@ -1,7 +1,11 @@
 #include "runner/sequence.h"
 
+#include <functional>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/digest.h"
 #include "tests/runner/run_fixture.h"
 
 namespace twinpath::runner {
@@ -140,6 +144,101 @@ TEST_F(Sequence, RunsOfAToolchainCheckGetTheirSurroundings) {
   EXPECT_FALSE(result.toolchain(0).runs(0).has_cache());
   EXPECT_EQ(result.toolchain(0).runs(1).cache().driver_built(),
             "Apr 29 2026 17:12:06");
+}
+
+// What a host's runs print, by path and attempt, and whether plain compiles.
+struct Printing {
+  std::string native;
+  std::string forced;
+  bool plain_compiles = true;
+  bool traces = true;
+};
+
+std::vector<v1::Path> UntracedRuns(const v1::Entry& entry,
+                                   const Printing& printing,
+                                   const std::string& artifact_dir) {
+  AttemptHooks hooks;
+  hooks.can_trace = [&] { return printing.traces; };
+  hooks.run = [&](const v1::RunRequest& request, absl::Duration,
+                  const std::function<bool()>&) {
+    v1::RunResponse response;
+    v1::Observation& run = *response.mutable_observation();
+    run.set_path(request.path());
+    run.set_jit_proof(request.jit_proof());
+    run.set_traced(request.traced());
+    run.set_ending(v1::ENDING_EXITED);
+    const bool forced = request.path() == v1::PATH_PTX_JIT;
+    run.mutable_stdout()->mutable_digest()->set_sha256(
+        Sha256Of(forced ? printing.forced : printing.native).Raw());
+    v1::OutputFile& file = *run.add_files();
+    file.set_name("out");
+    *file.mutable_content() = run.stdout();
+    if (request.jit_proof() || request.path() == v1::PATH_PLAIN) {
+      run.mutable_cache()->set_observed(true);
+      run.mutable_cache()->set_files(forced || printing.plain_compiles ? 2 : 0);
+    }
+    return response;
+  };
+  const v1::CellResult result =
+      RunEntry(entry, AllPaths(), {"GPU-1"}, artifact_dir, hooks);
+  EXPECT_TRUE(result.complete());
+  std::vector<v1::Path> paths;
+  for (const v1::Observation& run : result.observations()) {
+    if (!run.traced() && !run.jit_proof()) paths.push_back(run.path());
+  }
+  return paths;
+}
+
+// Where plain compiled nobody knows whether native prints the same twice.
+TEST_F(Sequence, NativeIsRunAgainWhereADifferenceMayBeATime) {
+  const v1::Entry entry = Request({"driver"}).entry();
+  const auto runs = [&](const v1::Entry& of, const Printing& printing) {
+    return UntracedRuns(of, printing, artifact_->path());
+  };
+  const auto again = ElementsAre(v1::PATH_NATIVE, v1::PATH_PTX_JIT,
+                                 v1::PATH_PLAIN, v1::PATH_NATIVE);
+  const auto once =
+      ElementsAre(v1::PATH_NATIVE, v1::PATH_PTX_JIT, v1::PATH_PLAIN);
+  EXPECT_THAT(runs(entry, {"3 ms", "905 ms"}), again);
+  EXPECT_THAT(runs(entry, {"3 ms", "905 ms", true, false}), again);
+  // Equal results, and a plain run of the same code.
+  EXPECT_THAT(runs(entry, {"42", "42"}), once);
+  EXPECT_THAT(runs(entry, {"3 ms", "905 ms", false}), once);
+  // What a rule or a comparison says settles it.
+  v1::Entry expects = entry;
+  expects.mutable_expected_output()->set_contains("ms");
+  EXPECT_THAT(runs(expects, {"3 ms", "905 ms"}), once);
+  v1::Entry compares = entry;
+  compares.mutable_compare();
+  EXPECT_THAT(runs(compares, {"3 ms", "905 ms"}), once);
+  // A file that no rule judges.
+  expects.add_expected_files()->set_name("out");
+  EXPECT_THAT(runs(expects, {"3 ms", "905 ms"}), again);
+  expects.mutable_expected_files(0)->mutable_content()->set_contains("ms");
+  EXPECT_THAT(runs(expects, {"3 ms", "905 ms"}), once);
+}
+
+TEST_F(Sequence, NativeIsRunAgainWherePlainIsNotRun) {
+  int native = 0;
+  AttemptHooks hooks;
+  hooks.can_trace = [] { return false; };
+  hooks.run = [&](const v1::RunRequest& request, absl::Duration,
+                  const std::function<bool()>&) {
+    v1::RunResponse response;
+    v1::Observation& run = *response.mutable_observation();
+    run.set_path(request.path());
+    run.set_jit_proof(request.jit_proof());
+    run.set_ending(v1::ENDING_EXITED);
+    native += request.path() == v1::PATH_NATIVE ? 1 : 0;
+    run.mutable_stdout()->mutable_digest()->set_sha256(
+        absl::StrCat(request.path()));
+    return response;
+  };
+  const v1::CellResult result =
+      RunEntry(Request({"driver"}).entry(), {v1::PATH_NATIVE, v1::PATH_PTX_JIT},
+               {"GPU-1"}, artifact_->path(), hooks);
+  EXPECT_TRUE(result.complete());
+  EXPECT_EQ(native, 2);
 }
 
 TEST_F(Sequence, WorkFoldersAreRemoved) {

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -155,6 +156,48 @@ int TryWrite(const char* path) {
   return 1;
 }
 
+// Fills a file and sends it into a socket that nobody reads, so that it has
+// neither a name nor a descriptor.
+int SendAway(size_t bytes) {
+  const int fd = open("on-the-way", O_CREAT | O_RDWR, 0600);
+  unlink("on-the-way");
+  const std::string block(1 << 20, 'x');
+  for (size_t left = bytes; left > 0;) {
+    const ssize_t wrote =
+        write(fd, block.data(), left < block.size() ? left : block.size());
+    if (wrote <= 0) return 9;
+    left -= static_cast<size_t>(wrote);
+  }
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 8;
+  char byte = 'x';
+  struct iovec part = {&byte, 1};
+  alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+  struct msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof(room);
+  struct cmsghdr* const control = CMSG_FIRSTHDR(&message);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(control), &fd, sizeof(int));
+  if (sendmsg(ends[0], &message, 0) != 1) return 7;
+  close(fd);
+  return 0;
+}
+
+// Hides bytes in such files, a tenth in each, says so and waits.
+int HideOnTheWay(size_t bytes) {
+  for (int i = 0; i < 10; ++i) {
+    if (const int error = SendAway(bytes / 10); error != 0) return error;
+  }
+  std::printf("on its way\n");
+  std::fflush(stdout);
+  SleepForEver();
+}
+
 // What a CUDA program does to the runner's folders.
 int Driver() {
   if (const char* log = std::getenv("CUDA_LOG_FILE"); log != nullptr) {
@@ -213,6 +256,9 @@ int main(int argc, char** argv) {
   if (what == "connect") return Connect(std::atoi(value));
   if (what == "processes") return CountProcesses();
   if (what == "write") return TryWrite(value);
+  if (what == "hide-on-the-way") {
+    return HideOnTheWay(static_cast<size_t>(std::atol(value)));
+  }
   if (what == "driver") return Driver();
   if (what == "traps") return Traps();
   if (what == "arguments") {
