@@ -23,15 +23,16 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "base/digest.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "runner/facts.h"
 #include "runner/oci_image.h"
+#include "runner/oci_users.h"
 #include "runner/output_files.h"
 #include "runner/paths.h"
+#include "runner/podman.h"
 #include "runner/process_watch.h"
 #include "runner/run_folder.h"
 #include "runner/run_parts.h"
@@ -47,55 +48,6 @@ constexpr absl::Duration kEndLimit = absl::Seconds(20);
 constexpr uint64_t kPrivateBytes = uint64_t{2} << 30;
 constexpr uint64_t kMaxFileBytes = uint64_t{64} << 30;
 constexpr uint64_t kMaxOpenFiles = 65536;
-// User numbers that systemd leaves to containers (systemd's UIDS-GIDS.md), in
-// blocks of 65,536.
-constexpr uint32_t kFirstUser = 524'288;
-constexpr uint32_t kUserBlock = 65'536;
-constexpr uint32_t kUserBlocks = 28'000;
-
-// Whether this process has all user numbers of the kernel: otherwise it is in a
-// user namespace already, and its root is nobody outside.
-bool HasAllUsers() {
-  const auto map = ReadFile("/proc/self/uid_map", 64 << 10);
-  if (!map.ok()) return false;
-  const std::vector<absl::string_view> fields =
-      absl::StrSplit(*map, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  return fields.size() == 3 && fields[0] == "0" && fields[2] == "4294967295";
-}
-
-// Whether a block of user numbers is given to somebody on this host.
-bool IsTaken(uint32_t first) {
-  for (const char* file : {"/etc/subuid", "/etc/subgid"}) {
-    const auto text = ReadFile(file, 1 << 20);
-    if (!text.ok()) continue;
-    for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
-      const std::vector<absl::string_view> parts = absl::StrSplit(line, ':');
-      uint64_t from = 0;
-      uint64_t count = 0;
-      if (parts.size() == 3 && absl::SimpleAtoi(parts[1], &from) &&
-          absl::SimpleAtoi(parts[2], &count) && from < first + kUserBlock &&
-          first < from + count) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-// A block of user numbers for one container.
-uint32_t UserBlock() {
-  uint32_t first = kFirstUser;
-  for (int tries = 0; tries < 100; ++tries) {
-    uint32_t number = 0;
-    for (const char digit : RandomHex(4)) {
-      number = number * 16 + static_cast<uint32_t>(
-                                 digit <= '9' ? digit - '0' : digit - 'a' + 10);
-    }
-    first = kFirstUser + number % kUserBlocks * kUserBlock;
-    if (!IsTaken(first)) break;
-  }
-  return first;
-}
 
 std::string Ulimit(const char* name, __rlimit_resource_t resource,
                    uint64_t most) {
@@ -295,8 +247,8 @@ class ContainerRun {
       if (unit_) argv.emplace_back("--cgroups=split");
       if (HasAllUsers()) {
         const uint32_t first = UserBlock();
-        argv.push_back(absl::StrCat("--uidmap=0:", first, ":", kUserBlock));
-        argv.push_back(absl::StrCat("--gidmap=0:", first, ":", kUserBlock));
+        argv.push_back(absl::StrCat("--uidmap=0:", first, ":", kUserBlockSize));
+        argv.push_back(absl::StrCat("--gidmap=0:", first, ":", kUserBlockSize));
       }
     }
     argv.insert(argv.end(), gpus_.begin(), gpus_.end());

@@ -17,6 +17,7 @@
 #include "base/status_matchers.h"
 #include "runner/oci_cdi.h"
 #include "runner/oci_image.h"
+#include "runner/oci_layout.h"
 #include "runner/oci_run.h"
 
 namespace twinpath::runner {
