@@ -573,8 +573,9 @@ constexpr ReasonInfo kReasons[] = {
      "Compare numbers within a tolerance, or record a reference and state it."},
     {"TP434", "results-not-compared", ReasonGroup::kFleet,
      ReasonSeverity::kWarning,
-     "What was kept of a result does not suffice to compare it.",
-     "Let the program write less, or compare byte for byte."},
+     "What was recorded of results does not suffice to compare them.",
+     "State how they are compared (compare: in the sweep file), or let the "
+     "program write less."},
     {"TP501", "conditions-stale", ReasonGroup::kEvidence,
      ReasonSeverity::kWarning,
      "The host's conditions are not those the verdict rests on.",

@@ -7,6 +7,11 @@
 // no plain one), and any that failed, to see whose kernel it was. The repeat
 // that proves compilation is itself traced, and repeated without where tracing
 // changed how it ended.
+//
+// Results that differ between native and ptx-jit may vary by themselves: a
+// program may print times. Where the entry does not say how they are compared
+// and the plain run shows nothing about it (it compiled, or was not made),
+// native is run once more.
 
 #ifndef TWINPATH_RUNNER_SEQUENCE_H_
 #define TWINPATH_RUNNER_SEQUENCE_H_

@@ -18,6 +18,7 @@
 #include "verdict/group.h"
 #include "verdict/output.h"
 #include "verdict/path_status.h"
+#include "verdict/repeats.h"
 #include "verdict/run_compare.h"
 
 namespace twinpath::verdict {
@@ -26,6 +27,10 @@ namespace {
 constexpr absl::string_view kContradictionFix =
     "Either the entry launches no kernel of the artifact (make it), or the "
     "model is wrong: report it with the evidence.";
+
+constexpr absl::string_view kCompareFix =
+    "State in the sweep file what is expected and how it is compared (compare: "
+    "numbers within a tolerance, or off), so that what matters is compared.";
 
 // CUDA errors a prediction of failure names.
 std::vector<uint32_t> PredictedErrors(const v1::PathPrediction& prediction) {
@@ -180,6 +185,25 @@ void CompareOutcomes(const std::vector<const EvaluatedCell*>& cells,
   }
 }
 
+// Why a part that differs says nothing about the code, behind "standard output
+// differs".
+absl::string_view Unexplained(Blame blame) {
+  switch (blame) {
+    case Blame::kBeyondRepeats:
+      return " also where runs of the same code agree, and varies by itself";
+    case Blame::kUnaligned:
+      return " and varies by itself, so that it does not show whether "
+             "something else differs too";
+    case Blame::kTimes:
+      return " only in times or rates, which compiling changes";
+    case Blame::kNoRepeat:
+      return ", and no two runs of the same code show whether it does so by "
+             "itself";
+    default:
+      return "";
+  }
+}
+
 bool IsRequired(v1::PathRule rule) {
   return rule != v1::PATH_RULE_OPTIONAL && rule != v1::PATH_RULE_SKIPPED;
 }
@@ -224,26 +248,41 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
       IsRequired(policy.native()) && IsRequired(policy.ptx_jit());
   const v1::Severity severity =
       required ? v1::SEVERITY_ERROR : v1::SEVERITY_WARNING;
-  // What is known to differ and nothing excuses; what differs between two runs
-  // of the same code too; what differs and meets its rule; what cannot be
-  // compared. A part excuses itself alone: a time in standard output says
-  // nothing about a file.
+  // What is known to differ and nothing excuses; what differs as runs of the
+  // same code do; what differs, and runs of the same code do not show why; what
+  // differs and meets its rule; what cannot be compared. A part excuses itself
+  // alone: a time in standard output says nothing about a file.
   const bool stated = StatesComparison(entry);
   std::vector<std::string> differing;
   std::vector<std::string> varying;
+  std::vector<std::string> unexplained;
   std::vector<std::string> by_rule;
   std::vector<std::string> unknown;
   bool only_numbers = true;
   for (const PartDifference& part : parts) {
     if (!part.differs) {
       unknown.push_back(part.why);
-    } else if (!stated && cell.varying.contains(part.part)) {
+      continue;
+    }
+    if (!stated && cell.repeats.varying.contains(part.part) &&
+        HasRule(entry, part.part)) {
       varying.push_back(part.why);
-    } else if (!stated && HasRule(entry, part.part)) {
+      continue;
+    }
+    if (!stated && HasRule(entry, part.part)) {
       by_rule.push_back(part.why);
-    } else {
+      continue;
+    }
+    const Blame blame =
+        stated ? Blame::kCode
+               : BlameFor(entry, cell.repeats, part.part, *native, *forced);
+    if (blame == Blame::kCode) {
       differing.push_back(part.why);
       only_numbers &= part.only_numbers;
+    } else if (blame == Blame::kRepeats) {
+      varying.push_back(part.why);
+    } else {
+      unexplained.push_back(absl::StrCat(part.why, Unexplained(blame)));
     }
   }
   std::vector<v1::Finding> findings;
@@ -267,14 +306,16 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
     add("TP402",
         absl::StrCat(absl::StrJoin(varying, ", "),
                      ", as between two runs of the same code"),
-        v1::SEVERITY_WARNING,
-        "State in the sweep file what is expected and how it is compared "
-        "(compare: numbers within a tolerance, or off), so that what matters "
-        "is compared.");
+        v1::SEVERITY_WARNING, kCompareFix);
   } else if (!by_rule.empty() && differing.empty()) {
     add("TP402",
         "both outputs meet the release's rule, and other parts of them differ",
         v1::SEVERITY_WARNING);
+  }
+  if (!unexplained.empty()) {
+    add("TP434",
+        absl::StrCat("native and ptx-jit: ", absl::StrJoin(unexplained, "; ")),
+        severity, kCompareFix);
   }
   if (!unknown.empty()) {
     add("TP434",

@@ -41,7 +41,7 @@ bool Counts(const v1::Entry& entry, int part) {
 // is not.
 const v1::Observation* ComparedRun(const EvaluatedCell& cell, int part) {
   if (cell.At(v1::PATH_NATIVE).status != PathStatus::kProven ||
-      cell.varying.contains(part)) {
+      cell.repeats.varying.contains(part)) {
     return nullptr;
   }
   return MainRun(cell.cell->result(), v1::PATH_NATIVE);

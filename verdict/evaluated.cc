@@ -1,13 +1,11 @@
 #include "verdict/evaluated.h"
 
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "verdict/compiled.h"
 #include "verdict/run_compare.h"
 
 namespace twinpath::verdict {
@@ -42,7 +40,7 @@ EvaluatedCell EvaluateCell(const v1::Cell& cell, const v1::Entry* entry) {
                      PredictionFor(cell.predictions(), kPaths[i]));
   }
   if (!StatesComparison(*entry)) {
-    evaluated.varying = VaryingParts(*entry, cell.result());
+    evaluated.repeats = RepeatsOf(*entry, cell.result());
   }
   return evaluated;
 }
@@ -60,45 +58,6 @@ std::vector<EvaluatedCell> EvaluateCells(const v1::Sweep& sweep) {
         EvaluateCell(cell, entry == entries.end() ? nullptr : entry->second));
   }
   return cells;
-}
-
-const v1::Observation* MainRun(const v1::CellResult& result, v1::Path path) {
-  const v1::Observation* found = nullptr;
-  for (const v1::Observation& observation : result.observations()) {
-    if (observation.path() == path && !observation.jit_proof() &&
-        !observation.traced() &&
-        observation.ending() != v1::ENDING_INTERRUPTED) {
-      found = &observation;
-    }
-  }
-  return found;
-}
-
-std::set<int> VaryingParts(const v1::Entry& entry,
-                           const v1::CellResult& result) {
-  std::set<int> varying;
-  const auto compare = [&](const v1::Observation* a, const v1::Observation* b) {
-    if (a == nullptr || b == nullptr || a->ending() != v1::ENDING_EXITED ||
-        b->ending() != v1::ENDING_EXITED || a->exit_code() != b->exit_code()) {
-      return;
-    }
-    for (const PartDifference& part : CompareRuns(entry, *a, *b)) {
-      if (part.differs) varying.insert(part.part);
-    }
-  };
-  const v1::Observation* plain = MainRun(result, v1::PATH_PLAIN);
-  if (plain != nullptr && plain->cache().observed() &&
-      !DriverCompiled(plain->cache())) {
-    compare(MainRun(result, v1::PATH_NATIVE), plain);
-  }
-  const v1::Observation* forced = MainRun(result, v1::PATH_PTX_JIT);
-  for (const v1::Observation& observation : result.observations()) {
-    if (observation.path() == v1::PATH_PTX_JIT && observation.jit_proof() &&
-        !observation.traced()) {
-      compare(forced, &observation);
-    }
-  }
-  return varying;
 }
 
 v1::Finding CellFinding(const v1::Cell& cell, v1::Reason reason,

@@ -5,12 +5,12 @@
 #define TWINPATH_VERDICT_EVALUATED_H_
 
 #include <array>
-#include <set>
 #include <vector>
 
 #include "twinpath/v1/release.pb.h"
 #include "twinpath/v1/sweep.pb.h"
 #include "verdict/path_status.h"
+#include "verdict/repeats.h"
 
 namespace twinpath::verdict {
 
@@ -28,9 +28,9 @@ struct EvaluatedCell {
   bool answered = false;
   // In the order of kPaths; meaningful when answered and entry is set.
   std::array<PathEvaluation, 3> paths;
-  // VaryingParts, for evidence of an entry that does not state how it is
-  // compared; else empty.
-  std::set<int> varying;
+  // Of an answer of an entry that does not state how it is compared; else
+  // empty.
+  Repeats repeats;
 
   const PathEvaluation& At(v1::Path path) const;
   // Whether this cell is evidence: a complete result of a real host.
@@ -49,18 +49,6 @@ std::vector<v1::Finding> ComparePathsOf(const EvaluatedCell& cell,
                                         const v1::Policy& policy);
 std::vector<v1::Finding> CompareClasses(
     const std::vector<EvaluatedCell>& cells);
-
-// The run of `path` that is neither a proof nor traced; nullptr if there is
-// none.
-const v1::Observation* MainRun(const v1::CellResult& result, v1::Path path);
-
-// The parts (PartDifference::part) in which two runs of the same code on this
-// host gave different results, in the way the entry compares them: native
-// against a plain run that compiled nothing, ptx-jit against its repeat. Other
-// parts are not known to vary, and a difference there counts. Traced runs tell
-// nothing: a tracer may change what a program prints.
-std::set<int> VaryingParts(const v1::Entry& entry,
-                           const v1::CellResult& result);
 
 // A finding attached to one cell.
 v1::Finding CellFinding(const v1::Cell& cell, v1::Reason reason,

@@ -199,6 +199,16 @@ bool NumbersAgree(double expected, double seen,
          tolerance.absolute() + tolerance.relative() * std::fabs(expected);
 }
 
+std::vector<absl::string_view> PiecesOf(absl::string_view text) {
+  std::vector<absl::string_view> pieces;
+  Words words(text);
+  for (absl::string_view word = words.Next(); !word.empty();
+       word = words.Next()) {
+    while (!word.empty()) pieces.push_back(TakePiece(word));
+  }
+  return pieces;
+}
+
 std::optional<WordDifference> CompareNumbers(absl::string_view expected,
                                              absl::string_view seen,
                                              const v1::Tolerance& tolerance,

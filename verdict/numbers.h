@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "twinpath/v1/release.pb.h"
@@ -35,6 +36,9 @@ std::optional<double> ReadNumber(absl::string_view text);
 // equals that of its sign and nothing else; a NaN another one if the tolerance
 // says so, and nothing else.
 bool NumbersAgree(double expected, double seen, const v1::Tolerance& tolerance);
+
+// The pieces of all words of the text, in order. They point into it.
+std::vector<absl::string_view> PiecesOf(absl::string_view text);
 
 // The first place where two texts do not agree.
 struct WordDifference {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "verdict/compiled.h"
 #include "verdict/output.h"
+#include "verdict/repeats.h"
 #include "verdict/run_compare.h"
 #include "verdict/trace.h"
 
@@ -51,8 +52,9 @@ bool RuleDecides(const v1::Entry& entry, int part) {
   return rule.rule_case() != v1::ExpectedOutput::kExact;
 }
 
-bool SameResults(const v1::Entry& entry, const v1::Observation& a,
-                 const v1::Observation& b) {
+// `varying`: parts known to vary by themselves, that say nothing.
+bool SameResults(const v1::Entry& entry, const std::set<int>& varying,
+                 const v1::Observation& a, const v1::Observation& b) {
   if (JudgeStandardOutput(entry, a).match !=
       JudgeStandardOutput(entry, b).match) {
     return false;
@@ -61,6 +63,7 @@ bool SameResults(const v1::Entry& entry, const v1::Observation& a,
     if (JudgeFile(file, a).match != JudgeFile(file, b).match) return false;
   }
   for (const PartDifference& part : CompareRuns(entry, a, b)) {
+    if (part.differs && varying.contains(part.part)) continue;
     if (!RuleDecides(entry, part.part)) return false;
   }
   return true;
@@ -158,12 +161,19 @@ bool ResultsEqual(const v1::CellResult& a, const v1::CellResult& b,
   const auto runs_a = Runs(a);
   const auto runs_b = Runs(b);
   if (runs_a.size() != runs_b.size()) return false;
+  std::set<int> varying;
+  if (!StatesComparison(rules)) {
+    const std::set<int> of_b = RepeatsOf(rules, b).varying;
+    for (const int part : RepeatsOf(rules, a).varying) {
+      if (of_b.contains(part)) varying.insert(part);
+    }
+  }
   for (const auto& [key, run] : runs_a) {
     const auto other = runs_b.find(key);
     if (other == runs_b.end()) return false;
     if (Essence(*run) != Essence(*other->second)) return false;
     if (run->ending() == v1::ENDING_EXITED &&
-        !SameResults(rules, *run, *other->second)) {
+        !SameResults(rules, varying, *run, *other->second)) {
       return false;
     }
   }

@@ -16,12 +16,12 @@ namespace twinpath::verdict {
 // error, other traces and paths that did not run in either (skipped,
 // interrupted) do not count. Output and files are compared as `entry` states
 // (run_compare.h); where it states nothing, and has a rule that lets the bytes
-// vary, meeting that rule is compared in their place. What cannot be compared
-// is not equal.
-// Images: how many of a file, kind and target ended how. Toolchains: a toolkit
-// and GPU, whether it holds and the reasons of its steps. Where `entry` needs a
-// trace: what its verdict goes by, that is whether kernels were launched or
-// refused and which of those that must launch.
+// vary, meeting that rule is compared in their place, and parts that vary
+// between runs of the same code in both results are left out. What cannot be
+// compared is not equal. Images: how many of a file, kind and target ended how.
+// Toolchains: a toolkit and GPU, whether it holds and the reasons of its steps.
+// Where `entry` needs a trace: what its verdict goes by, that is whether
+// kernels were launched or refused and which of those that must launch.
 bool ResultsEqual(const v1::CellResult& a, const v1::CellResult& b,
                   const v1::Entry* entry = nullptr);
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "compat/reason.h"
 #include "verdict/cuda_error.h"
+#include "verdict/repeats.h"
 
 namespace twinpath::verdict {
 namespace {
@@ -25,17 +26,6 @@ std::string Label(const v1::Observation& run) {
 bool SameEnding(const v1::Observation& a, const v1::Observation& b) {
   return a.ending() == b.ending() && a.exit_code() == b.exit_code() &&
          a.signal() == b.signal();
-}
-
-const v1::Observation* OwnRun(const v1::CellResult& result, v1::Path path) {
-  const v1::Observation* found = nullptr;
-  for (const v1::Observation& run : result.observations()) {
-    if (run.path() == path && !run.jit_proof() && !run.traced() &&
-        run.ending() != v1::ENDING_INTERRUPTED) {
-      found = &run;
-    }
-  }
-  return found;
 }
 
 // The whole record of launches is there.
@@ -200,7 +190,7 @@ void ApplyTrace(const v1::Entry& entry, v1::Path path,
                 const v1::PathPrediction* prediction,
                 PathEvaluation& evaluation) {
   const v1::Observation* traced = TracedRun(result, path);
-  const v1::Observation* own = OwnRun(result, path);
+  const v1::Observation* own = MainRun(result, path);
   if (traced == nullptr || own == nullptr || result.simulated() ||
       traced->simulated()) {
     return;
@@ -273,7 +263,7 @@ std::vector<TraceClaim> JudgeNeededTrace(const v1::Entry& entry,
                          : "entries of this kind are not traced");
     return claims;
   }
-  const v1::Observation* own = OwnRun(result, traced->path());
+  const v1::Observation* own = MainRun(result, traced->path());
   if (own == nullptr || !SameEnding(*traced, *own)) {
     unknown("TP331", absl::StrCat(Label(*traced),
                                   "ended in another way than the run itself"));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tests/verdict/results.h"
 
@@ -51,6 +52,24 @@ TEST(ResultsEqual, WhatARunDidCounts) {
   RemoveRun(fewer, v1::PATH_PLAIN, false);
   EXPECT_FALSE(ResultsEqual(a, fewer));
   EXPECT_FALSE(ResultsEqual(fewer, a));
+}
+
+// A program that prints times was unstable whenever a cell was run twice.
+TEST(ResultsEqual, PartsThatVaryByThemselvesInBothAreLeftOut) {
+  const auto timed = [](int seconds) {
+    v1::CellResult result = GoodResult();
+    for (v1::Observation& run : *result.mutable_observations()) {
+      SetOutput(run, absl::StrCat("PASS in ", seconds++, " s\n"));
+    }
+    return result;
+  };
+  v1::Entry entry = GoodEntry();
+  entry.clear_expected_output();
+  EXPECT_TRUE(ResultsEqual(timed(1), timed(11), &entry));
+  // One that varies and one that does not are two things that were seen.
+  EXPECT_FALSE(ResultsEqual(timed(1), GoodResult(), &entry));
+  entry.mutable_compare()->set_as(v1::COMPARE_AS_UNSPECIFIED);
+  EXPECT_FALSE(ResultsEqual(timed(1), timed(11), &entry));
 }
 
 TEST(ResultsEqual, AnEntrysRuleStandsForTheBytes) {

@@ -462,8 +462,8 @@ TEST(JudgeSweep, PathsThatAgreeWithinTheTolerancePass) {
 TEST(ResultsEqual, AsTheEntryCompares) {
   v1::CellResult a = GoodResult();
   v1::CellResult b = GoodResult();
-  SetOutput(*a.mutable_observations(0), "1.0");
-  SetOutput(*b.mutable_observations(0), "1.1");
+  for (v1::Observation& run : *a.mutable_observations()) SetOutput(run, "1.0");
+  for (v1::Observation& run : *b.mutable_observations()) SetOutput(run, "1.1");
   EXPECT_FALSE(ResultsEqual(a, b));
   const v1::Entry close = Numbers(0.5);
   EXPECT_TRUE(ResultsEqual(a, b, &close));
