@@ -245,7 +245,7 @@ class ContainerRun {
       argv.push_back(absl::StrCat("--memory-swap=", MemoryLimit()));
       // Of the unit's control group, so that its end is the container's.
       if (unit_) argv.emplace_back("--cgroups=split");
-      if (HasAllUsers()) {
+      if (RootHereMayBeReal()) {
         const uint32_t first = UserBlock();
         argv.push_back(absl::StrCat("--uidmap=0:", first, ":", kUserBlockSize));
         argv.push_back(absl::StrCat("--gidmap=0:", first, ":", kUserBlockSize));

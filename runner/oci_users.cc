@@ -38,12 +38,32 @@ bool IsTaken(uint32_t first) {
 
 }  // namespace
 
-bool HasAllUsers() {
-  const auto map = ReadFile("/proc/self/uid_map", 64 << 10);
-  if (!map.ok()) return false;
-  const std::vector<absl::string_view> fields =
-      absl::StrSplit(*map, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  return fields.size() == 3 && fields[0] == "0" && fields[2] == "4294967295";
+bool RootMayBeReal(const absl::StatusOr<std::string>& map) {
+  if (!map.ok()) return true;
+  bool said = false;
+  for (const absl::string_view line :
+       absl::StrSplit(*map, '\n', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> fields =
+        absl::StrSplit(line, ' ', absl::SkipEmpty());
+    uint32_t inside = 0;
+    uint32_t outside = 0;
+    uint32_t count = 0;
+    if (fields.size() != 3 || !absl::SimpleAtoi(fields[0], &inside) ||
+        !absl::SimpleAtoi(fields[1], &outside) ||
+        !absl::SimpleAtoi(fields[2], &count)) {
+      return true;
+    }
+    if (inside != 0 || count == 0) continue;
+    if (outside == 0) return true;
+    said = true;
+  }
+  return !said;
+}
+
+bool RootHereMayBeReal() {
+  constexpr uint64_t kMost = 64 << 10;
+  return RootMayBeReal(ReadFile("/proc/self/uid_map", kMost)) ||
+         RootMayBeReal(ReadFile("/proc/self/gid_map", kMost));
 }
 
 uint32_t UserBlock() {

@@ -19,6 +19,7 @@
 #include "runner/oci_image.h"
 #include "runner/oci_layout.h"
 #include "runner/oci_run.h"
+#include "runner/oci_users.h"
 
 namespace twinpath::runner {
 namespace {
@@ -192,6 +193,25 @@ TEST(OciEnvironment, IsTheImagesThenCdisThenThePaths) {
       got, ElementsAre("CUDA_CACHE_DISABLE=1", "HOME=/twinpath/home", "KEPT=1",
                        "LANG=C.UTF-8", "NVIDIA_VISIBLE_DEVICES=void", "OWN=2",
                        "PATH=/opt/bin"));
+}
+
+// user_namespaces(7): number inside, number outside, how many.
+TEST(OciUsers, RootIsTakenForRootUnlessTheMapSaysOtherwise) {
+  // No namespace, as the kernel writes it.
+  EXPECT_TRUE(RootMayBeReal("         0          0 4294967295\n"));
+  // Root alone, by `unshare --map-root-user` of root; a part of the numbers.
+  EXPECT_TRUE(RootMayBeReal("         0          0          1\n"));
+  EXPECT_TRUE(RootMayBeReal("         0          0      65536\n"));
+  EXPECT_TRUE(RootMayBeReal("1 100000 65536\n0 0 1\n"));
+  // Of an ordinary user; of a container with users of its own.
+  EXPECT_FALSE(RootMayBeReal("         0       1000          1\n"));
+  EXPECT_FALSE(RootMayBeReal("0 1000 1\n1 100000 65536\n"));
+  // Nothing that can be known.
+  EXPECT_TRUE(RootMayBeReal(absl::PermissionDeniedError("no /proc")));
+  EXPECT_TRUE(RootMayBeReal(""));
+  EXPECT_TRUE(RootMayBeReal("0 1000\n"));
+  EXPECT_TRUE(RootMayBeReal("0 1000 many\n"));
+  EXPECT_TRUE(RootMayBeReal("5 1000 1\n"));
 }
 
 TEST(OciDigest, IsSha256InSmallLetters) {
