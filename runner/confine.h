@@ -28,7 +28,8 @@
 namespace twinpath::runner {
 
 inline constexpr int kMaxGuarded = 4;
-inline constexpr int kMaxWritable = 16;
+// Those of every run, and the volumes of an oci_image (oci_image.h).
+inline constexpr int kMaxWritable = 80;
 
 struct ConfineOptions {
   // Bounds of a single run; generous for GPU programs with many host threads.

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/status.h"
@@ -98,18 +99,43 @@ const StoredImage* FindImage(const std::vector<StoredImage>& images,
   return nullptr;
 }
 
-absl::StatusOr<v1::OciImageFacts> FactsOf(
-    const Podman& podman, absl::string_view id, absl::string_view wanted,
-    absl::string_view source, const std::function<bool()>& cancelled) {
+absl::StatusOr<OciImage> StoredImageOf(const Podman& podman,
+                                       absl::string_view id,
+                                       absl::string_view wanted,
+                                       absl::string_view source,
+                                       const std::function<bool()>& cancelled) {
   TWINPATH_ASSIGN_OR_RETURN(
       const std::string text,
       podman.Run(
           {"image", "inspect", std::string(absl::StripPrefix(id, "sha256:"))},
           kPodmanQuestionLimit, cancelled));
-  TWINPATH_ASSIGN_OR_RETURN(v1::OciImageFacts facts, ImageFacts(text));
-  if (facts.id() != wanted) facts.set_digest(std::string(wanted));
-  facts.set_source(std::string(source));
-  return facts;
+  TWINPATH_ASSIGN_OR_RETURN(OciImage image, ReadImage(text));
+  if (image.facts.id() != wanted) image.facts.set_digest(std::string(wanted));
+  image.facts.set_source(std::string(source));
+  return image;
+}
+
+// Where a volume of the image lies, as it names it.
+absl::StatusOr<std::string> VolumePath(absl::string_view name) {
+  const auto refuse = [&](absl::string_view why) {
+    return ContainersUnavailable(absl::StrCat("the oci_image has the volume ",
+                                              Printable(name.substr(0, 200)),
+                                              ", ", why));
+  };
+  std::string path;
+  for (const absl::string_view part :
+       absl::StrSplit(name, '/', absl::SkipEmpty())) {
+    if (part == ".") continue;
+    if (part == "..") return refuse("which leads out of its folder");
+    absl::StrAppend(&path, "/", part);
+  }
+  if (path.empty()) return refuse("which is all of it");
+  for (const absl::string_view taken : {"/proc", "/sys", "/dev", "/twinpath"}) {
+    if (path == taken || absl::StartsWith(path, absl::StrCat(taken, "/"))) {
+      return refuse(absl::StrCat("which lies in a container's own ", taken));
+    }
+  }
+  return path;
 }
 
 // What the artifact has, for the answer where it is not what is wanted.
@@ -161,20 +187,21 @@ absl::StatusOr<std::optional<std::string>> TakeFromLayout(
 
 }  // namespace
 
-absl::StatusOr<v1::OciImageFacts> ImageFacts(absl::string_view inspect_json) {
+absl::StatusOr<OciImage> ReadImage(absl::string_view inspect_json) {
   const std::optional<Json> list = inspect::ParseJson(inspect_json);
   if (!list || !list->is_array() || list->empty()) {
     return ContainersUnavailable(
         "podman image inspect says nothing that can be read");
   }
-  const Json& image = (*list)[0];
-  v1::OciImageFacts facts;
-  facts.set_digest(TextField(image, "Digest"));
-  facts.set_id(absl::StrCat("sha256:", TextField(image, "Id")));
+  const Json& told = (*list)[0];
+  OciImage image;
+  v1::OciImageFacts& facts = image.facts;
+  facts.set_digest(TextField(told, "Digest"));
+  facts.set_id(absl::StrCat("sha256:", TextField(told, "Id")));
   facts.set_cpu_architecture(
-      ArchitectureOfOci(TextField(image, "Architecture")));
-  const Json* const config = ObjectField(image, "Config");
-  if (config == nullptr) return facts;
+      ArchitectureOfOci(TextField(told, "Architecture")));
+  const Json* const config = ObjectField(told, "Config");
+  if (config == nullptr) return image;
   const auto take = [&](const char* name, auto add) {
     const Json* const texts = ArrayField(*config, name);
     if (texts == nullptr) return;
@@ -191,12 +218,27 @@ absl::StatusOr<v1::OciImageFacts> ImageFacts(absl::string_view inspect_json) {
   take("Cmd", [&](std::string text) { facts.add_command(std::move(text)); });
   facts.set_working_directory(TextField(*config, "WorkingDir"));
   facts.set_user(TextField(*config, "User"));
-  return facts;
+  if (const Json* const volumes = ObjectField(*config, "Volumes");
+      volumes != nullptr) {
+    if (volumes->size() > kMaxVolumes) {
+      return ContainersUnavailable(absl::StrCat(
+          "the oci_image has ", volumes->size(),
+          " volumes; a run's container has at most ", kMaxVolumes));
+    }
+    std::set<std::string> paths;
+    for (const auto& [name, ignored] : volumes->items()) {
+      TWINPATH_ASSIGN_OR_RETURN(std::string path, VolumePath(name));
+      paths.insert(std::move(path));
+    }
+    image.volumes.assign(paths.begin(), paths.end());
+  }
+  return image;
 }
 
-absl::StatusOr<v1::OciImageFacts> TakeImage(
-    Podman& podman, const std::string& artifact, absl::string_view wanted,
-    v1::CpuArchitecture architecture, const std::function<bool()>& cancelled) {
+absl::StatusOr<OciImage> TakeImage(Podman& podman, const std::string& artifact,
+                                   absl::string_view wanted,
+                                   v1::CpuArchitecture architecture,
+                                   const std::function<bool()>& cancelled) {
   if (!IsOciDigest(wanted)) {
     return absl::InvalidArgumentError(
         absl::StrCat("TP136 image-not-here: not a digest: ", Printable(wanted),
@@ -219,9 +261,9 @@ absl::StatusOr<v1::OciImageFacts> TakeImage(
         layout.empty() ? "the artifact" : layout, wanted, architecture, seen,
         cancelled);
     if (id.ok() && id->has_value()) {
-      return FactsOf(podman, **id, wanted,
-                     absl::StrCat("artifact ", layout.empty() ? "." : layout),
-                     cancelled);
+      return StoredImageOf(
+          podman, **id, wanted,
+          absl::StrCat("artifact ", layout.empty() ? "." : layout), cancelled);
     }
     if (absl::IsCancelled(id.status())) return id.status();
     if (!id.ok()) problems.emplace_back(MessageOf(id.status()));
@@ -240,8 +282,8 @@ absl::StatusOr<v1::OciImageFacts> TakeImage(
     TWINPATH_ASSIGN_OR_RETURN(const std::vector<StoredImage> images,
                               StoredImages(podman, cancelled));
     if (const StoredImage* found = FindImage(images, wanted)) {
-      return FactsOf(podman, found->id, wanted, absl::StrCat("artifact ", name),
-                     cancelled);
+      return StoredImageOf(podman, found->id, wanted,
+                           absl::StrCat("artifact ", name), cancelled);
     }
     for (const StoredImage& image : images) {
       seen.Add(name, image.digests.empty() ? image.id : image.digests[0]);
@@ -253,8 +295,8 @@ absl::StatusOr<v1::OciImageFacts> TakeImage(
     if (!images.ok()) {
       problems.emplace_back(MessageOf(images.status()));
     } else if (const StoredImage* found = FindImage(*images, wanted)) {
-      return FactsOf(podman, found->id, wanted, "storage of the host",
-                     cancelled);
+      return StoredImageOf(podman, found->id, wanted, "storage of the host",
+                           cancelled);
     }
   }
   std::string detail = absl::StrCat(

@@ -178,17 +178,19 @@ class ContainerRun {
     TWINPATH_ASSIGN_OR_RETURN(Podman podman, Podman::Make(scratch));
     podman_.emplace(std::move(podman));
     const v1::CpuArchitecture host = HostCpuArchitecture();
-    const absl::StatusOr<v1::OciImageFacts> image = TakeImage(
-        *podman_, request_.artifact_directory(), request_.entry().oci_image(),
-        host, [this] { return Abandoned(); });
-    if (!image.ok()) return image.status();
-    *observation_.mutable_oci_image() = *image;
-    if (image->cpu_architecture() != v1::CPU_ARCHITECTURE_UNSPECIFIED &&
-        image->cpu_architecture() != host) {
+    TWINPATH_ASSIGN_OR_RETURN(OciImage taken,
+                              TakeImage(*podman_, request_.artifact_directory(),
+                                        request_.entry().oci_image(), host,
+                                        [this] { return Abandoned(); }));
+    const v1::OciImageFacts& image = taken.facts;
+    *observation_.mutable_oci_image() = image;
+    volumes_ = taken.volumes;
+    if (image.cpu_architecture() != v1::CPU_ARCHITECTURE_UNSPECIFIED &&
+        image.cpu_architecture() != host) {
       return absl::FailedPreconditionError(absl::StrCat(
           "exec format error: the oci_image is built for ",
-          image->cpu_architecture() == v1::CPU_ARCHITECTURE_AARCH64 ? "aarch64"
-                                                                    : "x86-64",
+          image.cpu_architecture() == v1::CPU_ARCHITECTURE_AARCH64 ? "aarch64"
+                                                                   : "x86-64",
           ", this host is ",
           host == v1::CPU_ARCHITECTURE_AARCH64 ? "aarch64" : "x86-64"));
     }
@@ -204,7 +206,7 @@ class ContainerRun {
     TWINPATH_ASSIGN_OR_RETURN(const std::vector<v1::EnvironmentVariable> own,
                               RunEnvironment(request_, inside));
     const std::string block = EnvironmentBlock(
-        ContainerEnvironment(*image, cdi_environment_, request_.entry(), own),
+        ContainerEnvironment(image, cdi_environment_, request_.entry(), own),
         observation_);
     TWINPATH_ASSIGN_OR_RETURN(report_, MemoryFile("report", ""));
     TWINPATH_ASSIGN_OR_RETURN(variables_, MemoryFile("environment", block));
@@ -219,7 +221,7 @@ class ContainerRun {
          {"run", "--rm", "--pull=never", "--network=none", "--no-hosts",
           "--hostname=twinpath", "--read-only", "--read-only-tmpfs=false",
           "--cap-drop=all", "--security-opt=no-new-privileges", "--ipc=private",
-          "--http-proxy=false", "--systemd=false", "--image-volume=tmpfs",
+          "--http-proxy=false", "--systemd=false", "--image-volume=bind",
           "--log-driver=none", "--stop-timeout=0", "--preserve-fds=3"}) {
       argv.emplace_back(word);
     }
@@ -255,6 +257,9 @@ class ContainerRun {
     argv.emplace_back(absl::StripPrefix(image.id(), "sha256:"));
     argv.emplace_back("--lifeline");
     argv.push_back(absl::StrCat(kLifelineFd));
+    for (const std::string& volume : volumes_) {
+      argv.insert(argv.end(), {"--writable", volume});
+    }
     for (std::string& word : InsideArguments(kContainerWork, false)) {
       argv.push_back(std::move(word));
     }
@@ -386,6 +391,7 @@ class ContainerRun {
   v1::Observation observation_;
   std::string inside_;
   std::vector<std::string> gpus_;
+  std::vector<std::string> volumes_;
   std::vector<std::string> cdi_environment_;
   std::optional<Podman> podman_;
   std::optional<RunFolder> folder_;

@@ -5,6 +5,8 @@
 // holds one end of a pipe whose other end is here.
 //
 //   image's folders   read-only; /tmp /run /var/tmp /dev/shm private, in memory
+//   image's volumes   as podman makes them: with what the image has there and
+//                     its owner, in the run's storage
 //   /twinpath         the run's folder: home (HOME), cache, driver.log
 //   variables         the image's, then CDI's, then the path's; the image's JIT
 //                     variables never reach the program

@@ -148,10 +148,13 @@ TEST_F(OciTest, LayoutsThatAreNoneAreErrors) {
 
 TEST(OciFacts, AreWhatPodmanSays) {
   // podman 4.3 image inspect, shortened.
-  const auto facts = ImageFacts(R"([{"Id":"537733b4","Digest":"sha256:36",
+  const auto image = ReadImage(R"([{"Id":"537733b4","Digest":"sha256:36",
       "Architecture":"amd64","Config":{"Env":["PATH=/bin","A=b"],
-      "Entrypoint":["/entry","x"],"User":"1000","WorkingDir":"/app"}}])");
-  ASSERT_TRUE(facts.ok()) << facts.status();
+      "Entrypoint":["/entry","x"],"User":"1000","WorkingDir":"/app",
+      "Volumes":{"/data":{},"/data/":{},"cache/models":{}}}}])");
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_THAT(image->volumes, ElementsAre("/cache/models", "/data"));
+  const v1::OciImageFacts* const facts = &image->facts;
   EXPECT_EQ(facts->id(), "sha256:537733b4");
   EXPECT_EQ(facts->digest(), "sha256:36");
   EXPECT_EQ(facts->cpu_architecture(), v1::CPU_ARCHITECTURE_X86_64);
@@ -159,8 +162,31 @@ TEST(OciFacts, AreWhatPodmanSays) {
   EXPECT_THAT(facts->entrypoint(), ElementsAre("/entry", "x"));
   EXPECT_EQ(facts->user(), "1000");
   EXPECT_EQ(facts->working_directory(), "/app");
-  EXPECT_FALSE(ImageFacts("[]").ok());
-  EXPECT_FALSE(ImageFacts("Error").ok());
+  EXPECT_FALSE(ReadImage("[]").ok());
+  EXPECT_FALSE(ReadImage("Error").ok());
+}
+
+TEST(OciFacts, VolumesThatNoContainerCanHaveAreRefused) {
+  const auto read = [](const std::string& volumes) {
+    return std::string(
+        ReadImage(absl::StrCat(R"([{"Config":{"Volumes":{)", volumes, "}}}]"))
+            .status()
+            .message());
+  };
+  EXPECT_EQ(read(R"("/a":{})"), "");
+  for (const char* name : {"/", "", "/a/../b", "/proc/self", "/dev/x", "/sys",
+                           "/twinpath", "/twinpath/home"}) {
+    EXPECT_THAT(read(absl::StrCat("\"", name, "\":{}")),
+                HasSubstr("TP134 containers-unavailable: the oci_image has the "
+                          "volume"))
+        << name;
+  }
+  EXPECT_EQ(read(R"("/processes":{},"/device":{})"), "");
+  std::string many = R"("/v":{})";
+  for (size_t i = 0; i < kMaxVolumes; ++i) {
+    absl::StrAppend(&many, ",\"/v", i, "\":{}");
+  }
+  EXPECT_THAT(read(many), HasSubstr("at most 64"));
 }
 
 TEST(OciEnvironment, IsTheImagesThenCdisThenThePaths) {
