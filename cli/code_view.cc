@@ -219,6 +219,10 @@ std::string TargetTotals::Render(bool files, const ViewOptions& options) const {
   headers.push_back("STORED");
   if (kernels_read_) headers.push_back("EXPANDED");
   Table table(headers);
+  // What the table is for is said whole, however narrow the terminal.
+  table.KeepColumn(0);
+  table.WrapColumn(1);
+  table.WrapColumn(2);
   const auto add_row = [&](const std::string& name, v1::ImageKind kind,
                            const Count& count, const std::string& in_files) {
     std::vector<std::string> isas;

@@ -22,6 +22,10 @@
 namespace twinpath::cli {
 namespace {
 
+// Columns that a name gets on any terminal, and those that a list of targets
+// takes before names are shortened for it.
+constexpr size_t kLeastName = 16;
+constexpr size_t kMaxList = 20;
 // Most problems listed below the table.
 constexpr size_t kMaxProblems = 10;
 
@@ -78,18 +82,16 @@ std::string Joined(const std::vector<std::string>& names) {
 // Keeps the end of a path, which tells more than its beginning.
 std::string ShortenPath(std::string path, size_t width) {
   path = Printable(path);
-  const size_t columns = DisplayWidth(path);
-  if (columns <= width || width < 8) return path;
-  size_t at = columns - width + 1;
+  if (width < 8 || DisplayWidth(path) <= width) return path;
   // Whole code points only.
   size_t byte = 0;
-  while (byte < path.size() && at > 0) {
+  while (byte < path.size() &&
+         DisplayWidth(absl::string_view(path).substr(byte)) > width - 1) {
     ++byte;
     while (byte < path.size() &&
            (static_cast<unsigned char>(path[byte]) & 0xC0) == 0x80) {
       ++byte;
     }
-    --at;
   }
   return absl::StrCat("…", path.substr(byte));
 }
@@ -251,6 +253,14 @@ std::string Collection::Render(const ViewOptions& options,
       if (notes) line.push_back(row.note);
       cells.push_back(std::move(line));
     }
+    // No target may get lost: lists of them, and notes that name them, go over
+    // several lines.
+    constexpr size_t kSass = 2;
+    constexpr size_t kPtx = 3;
+    const auto wraps = [&](size_t column) {
+      return column == kSass || column == kPtx ||
+             (notes && column + 1 == headers.size());
+    };
     // What the other columns leave is the name's.
     size_t taken = 4;
     for (size_t i = 1; i < headers.size(); ++i) {
@@ -258,13 +268,18 @@ std::string Collection::Render(const ViewOptions& options,
       for (const std::vector<std::string>& line : cells) {
         widest = std::max(widest, DisplayWidth(line[i]));
       }
-      taken += widest + 2;
+      taken += (wraps(i) ? std::min(widest, kMaxList) : widest) + 2;
     }
     const size_t width = static_cast<size_t>(std::max(options.width, 0));
-    const size_t left = width == 0           ? SIZE_MAX
-                        : width > taken + 24 ? width - taken
-                                             : 24;
+    const size_t left = width == 0                   ? SIZE_MAX
+                        : width > taken + kLeastName ? width - taken
+                                                     : kLeastName;
     Table table(headers);
+    // Shortened below, at its beginning.
+    table.KeepColumn(0);
+    for (size_t i = 1; i < headers.size(); ++i) {
+      if (wraps(i)) table.WrapColumn(i);
+    }
     for (size_t i = 0; i < rows.size(); ++i) {
       std::vector<TableCell> line;
       line.emplace_back(absl::StrCat("    ", ShortenPath(cells[i][0], left)));

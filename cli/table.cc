@@ -1,5 +1,8 @@
 #include "cli/table.h"
 
+#include <locale.h>
+#include <wchar.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -21,28 +24,109 @@ namespace {
 constexpr size_t kGap = 2;
 // A column is never cut below this.
 constexpr size_t kMinColumn = 8;
+// Nor is a column that wraps made narrower than its longest word, up to this.
+constexpr size_t kMaxWord = 32;
 
 bool Continues(char c) {
   return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u;
 }
 
+// The C library's tables of characters, which a program in the "C" locale does
+// not have by itself; null where the system has none.
+locale_t Characters() {
+  static const locale_t characters =
+      newlocale(LC_CTYPE_MASK, "C.UTF-8", locale_t{});
+  return characters;
+}
+
+// The character that begins at `at`, moved behind it, and its columns.
+size_t NextColumns(absl::string_view text, size_t* at) {
+  const auto byte = [&text](size_t i) {
+    return static_cast<unsigned char>(text[i]);
+  };
+  const unsigned char lead = byte(*at);
+  ++*at;
+  if (lead < 0x80) return 1;
+  wchar_t code = lead >= 0xF0   ? lead & 0x07
+                 : lead >= 0xE0 ? lead & 0x0F
+                                : lead & 0x1F;
+  for (; *at < text.size() && Continues(text[*at]); ++*at) {
+    code = (code << 6) | (byte(*at) & 0x3F);
+  }
+  if (Characters() == locale_t{}) return 1;
+  const locale_t before = uselocale(Characters());
+  const int columns = wcwidth(code);
+  uselocale(before);
+  return columns < 0 ? 1 : static_cast<size_t>(columns);
+}
+
+// End of the longest beginning of `text` that takes at most `width` columns.
+size_t EndWithin(absl::string_view text, size_t width) {
+  size_t columns = 0;
+  size_t end = 0;
+  while (end < text.size()) {
+    size_t next = end;
+    columns += NextColumns(text, &next);
+    if (columns > width) break;
+    end = next;
+  }
+  return end;
+}
+
+size_t LongestWord(absl::string_view text) {
+  size_t longest = 0;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    longest = std::max(longest, DisplayWidth(word));
+  }
+  return longest;
+}
+
+// `text` in lines of at most `width` columns, broken at spaces; a longer word
+// goes over lines itself.
+std::vector<std::string> LinesOf(absl::string_view text, size_t width) {
+  if (DisplayWidth(text) <= width) return {std::string(text)};
+  std::vector<std::string> lines;
+  // What a row begins with sets it apart from the other tables.
+  std::string line(text.substr(0, text.find_first_not_of(' ')));
+  bool empty = true;
+  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    while (true) {
+      const size_t taken = DisplayWidth(line) + (empty ? 0 : 1);
+      if (taken + DisplayWidth(word) <= width) break;
+      if (!empty) {
+        lines.push_back(std::move(line));
+        line.clear();
+        empty = true;
+        continue;
+      }
+      size_t end = EndWithin(word, width > taken ? width - taken : 1);
+      if (end == 0) NextColumns(word, &end);
+      absl::StrAppend(&line, word.substr(0, end));
+      word.remove_prefix(end);
+      empty = word.empty();
+      if (word.empty()) break;
+      lines.push_back(std::move(line));
+      line.clear();
+    }
+    absl::StrAppend(&line, empty ? "" : " ", word);
+    empty = false;
+  }
+  lines.push_back(std::move(line));
+  return lines;
+}
+
 }  // namespace
 
 size_t DisplayWidth(absl::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return !Continues(c); }));
+  size_t columns = 0;
+  for (size_t at = 0; at < text.size();) columns += NextColumns(text, &at);
+  return columns;
 }
 
 std::string Truncate(absl::string_view text, size_t width) {
   if (DisplayWidth(text) <= width) return std::string(text);
   if (width == 0) return "";
-  size_t columns = 0;
-  size_t end = 0;
-  while (end < text.size()) {
-    if (!Continues(text[end]) && ++columns == width) break;
-    ++end;
-  }
-  return absl::StrCat(text.substr(0, end), "…");
+  return absl::StrCat(text.substr(0, EndWithin(text, width - 1)), "…");
 }
 
 std::string Wrap(absl::string_view text, size_t width, size_t indent) {
@@ -64,7 +148,8 @@ std::string Wrap(absl::string_view text, size_t width, size_t indent) {
   return out;
 }
 
-Table::Table(std::vector<std::string> headers) : headers_(std::move(headers)) {}
+Table::Table(std::vector<std::string> headers)
+    : headers_(std::move(headers)), how_(headers_.size(), Narrow::kCut) {}
 
 void Table::AddRow(std::vector<TableCell> cells) {
   for (TableCell& cell : cells) cell.text = Printable(cell.text);
@@ -76,42 +161,78 @@ void Table::AddNote(absl::string_view text, Style style) {
   rows_.push_back(Row{{}, Printable(text), style});
 }
 
-std::string Table::Render(int width, bool color) const {
+std::vector<size_t> Table::Widths(int width) const {
   std::vector<size_t> widths(headers_.size());
+  // Below this a column does not go.
+  std::vector<size_t> least(headers_.size());
   for (size_t i = 0; i < headers_.size(); ++i) {
-    widths[i] = DisplayWidth(headers_[i]);
-    for (const Row& row : rows_) {
-      if (!row.cells.empty()) {
-        widths[i] = std::max(widths[i], DisplayWidth(row.cells[i].text));
+    const auto see = [&](absl::string_view text) {
+      widths[i] = std::max(widths[i], DisplayWidth(text));
+      if (how_[i] == Narrow::kWrap) {
+        least[i] =
+            std::max(least[i], std::min(LongestWord(text), size_t{kMaxWord}));
       }
+    };
+    see(headers_[i]);
+    for (const Row& row : rows_) {
+      if (!row.cells.empty()) see(row.cells[i].text);
     }
+    if (how_[i] == Narrow::kKeep) least[i] = widths[i];
+    if (how_[i] == Narrow::kCut) least[i] = std::min(widths[i], kMinColumn);
   }
-  if (width > 0 && !widths.empty()) {
-    size_t total = kGap * (widths.size() - 1);
-    for (size_t w : widths) total += w;
+  if (width <= 0 || widths.empty()) return widths;
+  size_t total = kGap * (widths.size() - 1);
+  for (const size_t w : widths) total += w;
+  for (const Narrow how : {Narrow::kWrap, Narrow::kCut}) {
     while (total > static_cast<size_t>(width)) {
-      const auto widest = std::max_element(widths.begin(), widths.end());
-      if (*widest <= kMinColumn) break;
-      --*widest;
+      size_t widest = widths.size();
+      for (size_t i = 0; i < widths.size(); ++i) {
+        if (how_[i] != how || widths[i] <= least[i]) continue;
+        if (widest == widths.size() || widths[i] > widths[widest]) widest = i;
+      }
+      if (widest == widths.size()) break;
+      --widths[widest];
       --total;
     }
   }
+  return widths;
+}
+
+std::string Table::Render(int width, bool color) const {
+  const std::vector<size_t> widths = Widths(width);
   std::string out;
-  const auto line = [&](size_t i, absl::string_view text, Style style) {
-    const std::string cut = Truncate(text, widths[i]);
-    absl::StrAppend(&out, Paint(cut, style, color));
-    if (i + 1 < widths.size()) {
-      out.append(widths[i] - DisplayWidth(cut) + kGap, ' ');
-    }
-  };
   const auto end_line = [&out] {
     while (!out.empty() && out.back() == ' ') out.pop_back();
     out += '\n';
   };
-  for (size_t i = 0; i < headers_.size(); ++i) {
-    line(i, headers_[i], Style::kBold);
+  // A row, over as many lines as its tallest cell takes.
+  const auto row_of = [&](const std::vector<TableCell>& cells) {
+    std::vector<std::vector<std::string>> lines(cells.size());
+    size_t height = 1;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      lines[i] =
+          how_[i] == Narrow::kWrap
+              ? LinesOf(cells[i].text, widths[i])
+              : std::vector<std::string>{Truncate(cells[i].text, widths[i])};
+      height = std::max(height, lines[i].size());
+    }
+    for (size_t l = 0; l < height; ++l) {
+      for (size_t i = 0; i < cells.size(); ++i) {
+        const std::string text = l < lines[i].size() ? lines[i][l] : "";
+        absl::StrAppend(&out, Paint(text, cells[i].style, color));
+        if (i + 1 < cells.size()) {
+          out.append(widths[i] - std::min(widths[i], DisplayWidth(text)) + kGap,
+                     ' ');
+        }
+      }
+      end_line();
+    }
+  };
+  std::vector<TableCell> head;
+  for (const std::string& header : headers_) {
+    head.emplace_back(header, Style::kBold);
   }
-  end_line();
+  row_of(head);
   for (const Row& row : rows_) {
     if (row.cells.empty()) {
       const size_t limit = width > 0 ? static_cast<size_t>(width) : SIZE_MAX;
@@ -121,10 +242,7 @@ std::string Table::Render(int width, bool color) const {
       end_line();
       continue;
     }
-    for (size_t i = 0; i < row.cells.size(); ++i) {
-      line(i, row.cells[i].text, row.cells[i].style);
-    }
-    end_line();
+    row_of(row.cells);
   }
   return out;
 }

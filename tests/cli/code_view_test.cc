@@ -139,6 +139,20 @@ TEST(CodeView, TotalsCountFilesAndImages) {
               AllOf(HasSubstr("FILES"), HasSubstr("2.0 kB"), HasSubstr("8.5")));
 }
 
+TEST(CodeView, NoTargetIsCutInANarrowTerminal) {
+  v1::FileReport report = Report();
+  for (v1::Image& image : *report.mutable_fatbins(0)->mutable_images()) {
+    image.mutable_target()->set_number(120);
+    image.set_stored_bytes(123456789);
+  }
+  TargetTotals totals;
+  totals.Add(report, {});
+  ViewOptions options;
+  options.width = 40;
+  EXPECT_THAT(totals.Render(true, options),
+              AllOf(HasSubstr("    sm_120a "), HasSubstr("    compute_120 ")));
+}
+
 TEST(CodeView, TotalsOfManyFilesFoldWhatIsNotLoaded) {
   v1::FileReport report = Report();
   for (v1::Image& image : *report.mutable_fatbins(0)->mutable_images()) {

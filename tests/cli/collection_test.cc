@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -13,6 +15,7 @@
 #include "cli/inputs.h"
 #include "cli/json.h"
 #include "cli/report_stream.h"
+#include "cli/table.h"
 #include "cli/view_options.h"
 
 namespace twinpath::cli {
@@ -105,6 +108,47 @@ TEST(Collection, LongPathsKeepTheirEnd) {
   const std::string text = files.Render({}, 0);
   EXPECT_THAT(text, HasSubstr("/lib/libthing.so"));
   EXPECT_THAT(text, Not(HasSubstr("a/ddd")));
+}
+
+// One file with the targets of libcusparseLt 0.10: without a second there is no
+// table of totals that would show what a cell cuts.
+TEST(Collection, NoTargetIsLostInANarrowTerminal) {
+  v1::FileReport report = Library("x", 75, 10);
+  const std::vector<std::pair<uint32_t, v1::TargetSuffix>> more = {
+      {80, v1::TARGET_SUFFIX_NONE},    {86, v1::TARGET_SUFFIX_NONE},
+      {89, v1::TARGET_SUFFIX_NONE},    {90, v1::TARGET_SUFFIX_ARCH},
+      {100, v1::TARGET_SUFFIX_ARCH},   {100, v1::TARGET_SUFFIX_FAMILY},
+      {103, v1::TARGET_SUFFIX_ARCH},   {120, v1::TARGET_SUFFIX_ARCH},
+      {120, v1::TARGET_SUFFIX_FAMILY}, {121, v1::TARGET_SUFFIX_ARCH}};
+  for (const auto& [number, suffix] : more) {
+    for (const v1::ImageKind kind : {v1::IMAGE_KIND_SASS, v1::IMAGE_KIND_PTX}) {
+      v1::Image& image = *report.mutable_fatbins(0)->add_images();
+      image.set_kind(kind);
+      image.mutable_target()->set_number(number);
+      image.mutable_target()->set_suffix(suffix);
+    }
+  }
+  const std::string path = "package/lib/libcusparseLt.so.0.10.0.1";
+  for (const int width : {40, 60, 80, 100, 120}) {
+    Collection files({});
+    files.Add(report, path, {"sm_121", "sm_110", "compute_90a"});
+    ViewOptions options;
+    options.width = width;
+    const std::string text = files.Render(options, 0);
+    for (const absl::string_view target :
+         {"75", "80", "86", "89", "90a", "100a", "100f", "103a", "120a", "120f",
+          "121a", "sm_121", "sm_110", "compute_90a"}) {
+      EXPECT_THAT(
+          absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty()),
+          ::testing::Contains(target))
+          << width << "\n"
+          << text;
+    }
+    if (width < 100) continue;
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+      EXPECT_LE(DisplayWidth(line), static_cast<size_t>(width)) << text;
+    }
+  }
 }
 
 TEST(Collection, TargetsNarrowTheTable) {

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+
+#include "absl/strings/str_cat.h"
 
 namespace twinpath::cli {
 namespace {
@@ -54,6 +57,61 @@ TEST(Table, CutsTheWidestColumnToTheWidth) {
     EXPECT_LE(DisplayWidth(out.substr(begin, end - begin)), 40u);
     begin = end + 1;
   }
+}
+
+TEST(Table, ColumnsThatWrapLoseNothing) {
+  Table table({"NAME", "LIST OF WORDS", "COUNT"});
+  table.WrapColumn(1);
+  table.AddRow({"a name", "75 80 86 87 89 90 90a 100 100a", "12"});
+  table.AddRow({"b", "75", "3"});
+  EXPECT_EQ(table.Render(30, false),
+            "NAME    LIST OF WORDS    COUNT\n"
+            "a name  75 80 86 87 89   12\n"
+            "        90 90a 100 100a\n"
+            "b       75               3\n");
+  // Headers wrap with their column.
+  EXPECT_EQ(table.Render(22, false),
+            "NAME    LIST OF  COUNT\n"
+            "        WORDS\n"
+            "a name  75 80    12\n"
+            "        86 87\n"
+            "        89 90\n"
+            "        90a 100\n"
+            "        100a\n"
+            "b       75       3\n");
+  // Wide enough, or without a limit: one line.
+  EXPECT_THAT(table.Render(0, false), HasSubstr("90 90a 100 100a  12\n"));
+}
+
+TEST(Table, AWordLongerThanItsColumnGoesOverLines) {
+  Table table({"A"});
+  table.WrapColumn(0);
+  table.AddRow({absl::StrCat("    x ", std::string(70, 'y'))});
+  const std::string out = table.Render(32, false);
+  EXPECT_EQ(std::count(out.begin(), out.end(), 'y'), 70) << out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), 'x'), 1) << out;
+}
+
+TEST(Table, KeptColumnsAreNeverCut) {
+  Table table({"TARGET", "NAME"});
+  table.KeepColumn(0);
+  table.AddRow({"compute_120a is long", std::string(100, 'x')});
+  EXPECT_EQ(table.Render(40, false),
+            "TARGET                NAME\n"
+            "compute_120a is long  xxxxxxxxxxxxxxxxx…\n");
+}
+
+// Widths: Unicode Standard Annex 11 (wide), general category Mn (no column).
+TEST(DisplayWidth, CountsColumnsOfATerminal) {
+  EXPECT_EQ(DisplayWidth("abc"), 3u);
+  EXPECT_EQ(DisplayWidth("äöü…"), 4u);
+  EXPECT_EQ(DisplayWidth("日本語.so"), 9u);
+  EXPECT_EQ(DisplayWidth("e\u0301"), 1u);
+  EXPECT_EQ(Truncate("日本語", 4), "日…");
+  Table table({"A", "B"});
+  table.AddRow({"日本", "x"});
+  table.AddRow({"abcd", "y"});
+  EXPECT_EQ(table.Render(80, false), "A     B\n日本  x\nabcd  y\n");
 }
 
 TEST(Table, ForeignTextCannotSteerTheTerminal) {
