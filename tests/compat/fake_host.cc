@@ -78,4 +78,14 @@ v1::HostFacts FakeHost(const std::string& words) {
   return facts;
 }
 
+v1::EnvironmentLeak& Leak(v1::HostFacts& facts, const std::string& name,
+                          const std::string& value, const std::string& origin) {
+  v1::EnvironmentLeak& leak = *facts.add_leaks();
+  leak.set_variable(name);
+  leak.set_value(value);
+  leak.set_origin(origin);
+  leak.set_line(3);
+  return leak;
+}
+
 }  // namespace twinpath::compat

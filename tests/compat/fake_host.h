@@ -17,6 +17,11 @@ const Tables& TestTables();
 // Facts of a host with one GPU. Aborts on a word it does not know.
 v1::HostFacts FakeHost(const std::string& words);
 
+// Adds a variable that programs of the host inherit, set in line 3 of `origin`.
+v1::EnvironmentLeak& Leak(v1::HostFacts& facts, const std::string& name,
+                          const std::string& value,
+                          const std::string& origin = "/etc/environment");
+
 }  // namespace twinpath::compat
 
 #endif  // TWINPATH_TESTS_COMPAT_FAKE_HOST_H_

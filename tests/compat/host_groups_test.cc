@@ -149,10 +149,7 @@ TEST(PredictFleet, AForwardCompatPackageAddsNoGpu) {
 }
 
 v1::HostFacts Showing(v1::HostFacts facts, const std::string& devices) {
-  v1::EnvironmentLeak& leak = *facts.add_leaks();
-  leak.set_variable("CUDA_VISIBLE_DEVICES");
-  leak.set_value(devices);
-  leak.set_origin("/etc/environment");
+  Leak(facts, "CUDA_VISIBLE_DEVICES", devices);
   return facts;
 }
 

@@ -83,10 +83,7 @@ TEST(Inherited, AnInheritedPackageDoesNotSayThingsTwice) {
   package.set_libcuda_version("580.95.05");
   package.mutable_note()->mutable_cuda_version()->set_major(13);
   package.mutable_note()->add_driver_branches(535);
-  v1::EnvironmentLeak& leak = *facts.add_leaks();
-  leak.set_variable("LD_LIBRARY_PATH");
-  leak.set_value("/usr/local/cuda-13.0/compat");
-  leak.set_origin("/etc/environment");
+  Leak(facts, "LD_LIBRARY_PATH", "/usr/local/cuda-13.0/compat");
   v1::FileReport library = MakeFile("libext.so", {"sm_80"});
   library.mutable_elf()->add_needed("libcublas.so.13");
   const v1::Prediction prediction = Ask(MakeArtifactOf({library}), facts);

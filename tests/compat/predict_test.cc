@@ -319,11 +319,7 @@ TEST(Predict, RunTimeCompilers) {
 
 TEST(Predict, LeakedSwitchIsAWarningOnPlain) {
   v1::HostFacts facts = FakeHost("9.0 R580");
-  v1::EnvironmentLeak& leak = *facts.add_leaks();
-  leak.set_variable("CUDA_FORCE_PTX_JIT");
-  leak.set_value("1");
-  leak.set_origin("/etc/environment");
-  leak.set_line(3);
+  Leak(facts, "CUDA_FORCE_PTX_JIT", "1");
   v1::EnvironmentLeak& off = *facts.add_leaks();
   off.set_variable("CUDA_DISABLE_PTX_JIT");
   off.set_value("0");

@@ -41,10 +41,7 @@ std::vector<v1::HostFacts> Fleet() {
   hung.mutable_driver()->mutable_probe()->set_state(v1::PROBE_STATE_HUNG);
   fleet.push_back(hung);
   v1::HostFacts leaking = FakeHost("9.0 R580");
-  v1::EnvironmentLeak& leak = *leaking.add_leaks();
-  leak.set_variable("CUDA_FORCE_PTX_JIT");
-  leak.set_value("1");
-  leak.set_origin("/etc/environment");
+  Leak(leaking, "CUDA_FORCE_PTX_JIT", "1");
   fleet.push_back(leaking);
   return fleet;
 }

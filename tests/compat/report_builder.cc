@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "compat/reason.h"
 #include "compat/target.h"
 
 namespace twinpath::compat {
@@ -177,6 +178,10 @@ bool HasReason(const v1::PathPrediction& path, const std::string& code) {
     if (reason.code() == code) return true;
   }
   return false;
+}
+
+std::string FirstReason(const v1::PathPrediction& path) {
+  return path.reasons_size() == 0 ? "" : DescribeReason(path.reasons(0));
 }
 
 }  // namespace twinpath::compat

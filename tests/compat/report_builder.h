@@ -39,6 +39,9 @@ std::string Answers(const v1::Prediction& prediction);
 // Whether a reason code is among the reasons.
 bool HasReason(const v1::PathPrediction& path, const std::string& code);
 
+// The first reason in words, "TP201 ...: ..."; empty: none.
+std::string FirstReason(const v1::PathPrediction& path);
+
 }  // namespace twinpath::compat
 
 #endif  // TWINPATH_TESTS_COMPAT_REPORT_BUILDER_H_
