@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/text.h"
@@ -36,7 +37,10 @@ void AddFolder(InputGroup& group,
   for (const inspect::FolderNote& note : listing->notes) {
     if (!note.incomplete) continue;
     group.problems.push_back(compat::MakeReason(
-        "TP232", absl::StrCat(Printable(note.name), " ", note.what)));
+        "TP232", absl::StrCat(Printable(note.name), " ", note.what),
+        absl::StrContains(note.what, "ermission")
+            ? "Run it as a user who may read what is named."
+            : "Give what is named as a FILE of its own."));
   }
   if (listing->incomplete && group.problems.empty()) {
     group.problems.push_back(compat::MakeReason(

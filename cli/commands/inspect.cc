@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
@@ -17,6 +18,7 @@
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/coverage_view.h"
+#include "cli/expect.h"
 #include "cli/inputs.h"
 #include "cli/inspect_plan.h"
 #include "cli/inspect_printer.h"
@@ -55,6 +57,14 @@ std::string ForeignText(const v1::FileReport& report) {
           : FileKindText(report.kind()));
 }
 
+// The report of a file that could not be opened, or of a folder of which a part
+// could not be listed: nothing is known of what is in it.
+v1::FileReport Unread(absl::string_view name) {
+  v1::FileReport report;
+  report.set_name(std::string(name));
+  return report;
+}
+
 // One call of the command: takes reports as they come, prints, and keeps the
 // exit code.
 class Inspection {
@@ -76,6 +86,12 @@ class Inspection {
   // files of the call: they hold its code.
   void NameAbsent(v1::FileReport& archive) const;
   absl::Status Take(InspectGroup& group, std::vector<v1::FileReport> reports);
+  // A target of the argument that could not be opened.
+  absl::Status Miss(InspectGroup& group, size_t target,
+                    const absl::Status& opened);
+  // Says for programs what of a folder could not be listed; people have it
+  // below the folder's table.
+  absl::Status TellUnlisted(const InputGroup& folder);
   // What of `kernels` the GPUs of --target can use, for JSON, which has it
   // behind all reports.
   void AddCoverage(const std::vector<inspect::KernelCoverage>& kernels,
@@ -238,12 +254,58 @@ absl::Status Inspection::Take(InspectGroup& group,
   return absl::OkStatus();
 }
 
+absl::Status Inspection::Miss(InspectGroup& group, size_t target,
+                              const absl::Status& opened) {
+  Raise(console_.Fail(opened));
+  // A word that names nothing is no file that could have a report.
+  if (!group.input.folder &&
+      (absl::IsNotFound(opened) || absl::IsInvalidArgument(opened))) {
+    return absl::OkStatus();
+  }
+  v1::FileReport report = Unread(inputs_.targets[target].name);
+  *report.add_problems() =
+      compat::MakeReason("TP232", MessageOf(opened),
+                         absl::IsPermissionDenied(opened)
+                             ? "Run it as a user who may read what is named."
+                             : "");
+  if (group.input.folder) {
+    group.files.Add(report, NameInGroup(report.name(), group.input));
+  }
+  return console_.json() ? stream_.Add(report) : absl::OkStatus();
+}
+
+absl::Status Inspection::TellUnlisted(const InputGroup& folder) {
+  if (!console_.json() || folder.problems.empty()) return absl::OkStatus();
+  constexpr size_t kMaxNamed = 10;
+  v1::FileReport report = Unread(folder.path);
+  for (const v1::Reason& problem : folder.problems) {
+    if (report.problems_size() < static_cast<int>(kMaxNamed)) {
+      console_.Warn(compat::DescribeReason(problem));
+    }
+    *report.add_problems() = problem;
+  }
+  if (folder.problems.size() > kMaxNamed) {
+    console_.Warn(
+        absl::StrCat("and ", folder.problems.size() - kMaxNamed, " more"));
+  }
+  return stream_.Add(report);
+}
+
 void Inspection::AskWitness(const std::string& path,
                             std::vector<v1::FileReport>& reports) {
   v1::FileReport& own = reports.front();
-  // A package is no file for cuobjdump, nor is text; whoever asks for a folder
-  // means the files in it that are.
-  if (IsForeign(own) || (own.has_carrier() && own.carrier().format() != "ar")) {
+  // Text is no file for cuobjdump; whoever asks for a folder means the files in
+  // it that are.
+  if (IsForeign(own)) return;
+  if (own.has_carrier() && own.carrier().format() != "ar") {
+    // Nor is a package, whose members nobody unpacks for it: where one has
+    // code, that is not compared.
+    if (std::any_of(reports.begin(), reports.end(), HasCode)) {
+      own.mutable_witness()->set_problem(
+          "members of packages are not given to cuobjdump; unpack it and name "
+          "the folder");
+      Raise(kExitInconclusive);
+    }
     return;
   }
   std::vector<const v1::FileReport*> members;
@@ -277,6 +339,9 @@ int Inspection::Run() {
     if (group->input.folder) {
       if (!Unexpected(*group).empty()) Raise(kExitFail);
       if (console_.json()) {
+        if (const absl::Status told = TellUnlisted(group->input); !told.ok()) {
+          Raise(console_.Fail(told));
+        }
         printer_.PrintExpected(*group);
         AddCoverage(group->kernels.Kernels(), group->input.path, nullptr);
       } else {
@@ -294,6 +359,14 @@ int Inspection::Run() {
       const InputGroup& input = inputs.groups[next_group++];
       if (!input.status.ok()) {
         Raise(console_.Fail(input.status));
+        if (console_.json() && absl::IsPermissionDenied(input.status)) {
+          v1::FileReport report = Unread(input.path);
+          *report.add_problems() =
+              compat::MakeReason("TP232", MessageOf(input.status));
+          if (const absl::Status told = stream_.Add(report); !told.ok()) {
+            Raise(console_.Fail(told));
+          }
+        }
         continue;
       }
       if (!input.problems.empty()) Raise(kExitInconclusive);
@@ -340,7 +413,7 @@ int Inspection::Run() {
           }
           advance(target);
           if (!opened.ok()) {
-            Raise(console_.Fail(opened));
+            TWINPATH_RETURN_IF_ERROR(Miss(*group, target, opened));
           } else if (!reports.empty()) {
             if (options_.witness) {
               AskWitness(inputs_.targets[target].path, reports);
