@@ -26,20 +26,24 @@ namespace {
 // takes before names are shortened for it.
 constexpr size_t kLeastName = 16;
 constexpr size_t kMaxList = 20;
-// Most problems listed below the table.
+// Most problems listed below the table, and those they are chosen from.
 constexpr size_t kMaxProblems = 10;
+constexpr size_t kMaxKept = 1000;
 
-// The worst problem of a report; null if there is none.
-const v1::Reason* WorstProblem(const v1::FileReport& report) {
-  const v1::Reason* worst = nullptr;
+bool IsWorse(const v1::Reason& a, const v1::Reason& b) {
+  return compat::SeverityOf(a) > compat::SeverityOf(b);
+}
+
+// The problems of a report that are more than notes, the worst first.
+std::vector<v1::Reason> ProblemsOf(const v1::FileReport& report) {
+  std::vector<v1::Reason> problems;
   for (const v1::Reason& problem : report.problems()) {
-    if (compat::SeverityOf(problem) == v1::SEVERITY_NOTE) continue;
-    if (worst == nullptr ||
-        compat::SeverityOf(problem) > compat::SeverityOf(*worst)) {
-      worst = &problem;
+    if (compat::SeverityOf(problem) != v1::SEVERITY_NOTE) {
+      problems.push_back(problem);
     }
   }
-  return worst;
+  std::stable_sort(problems.begin(), problems.end(), IsWorse);
+  return problems;
 }
 
 // The first image or fatbin that could not be read, as a problem.
@@ -132,17 +136,21 @@ void Collection::Add(const v1::FileReport& report, absl::string_view name,
   row.name = std::string(name);
   row.health = HealthOf(report);
   std::vector<std::string> notes;
-  v1::Reason problem;
-  const v1::Reason* worst = WorstProblem(report);
-  const bool troubled = worst != nullptr ? (problem = *worst, true)
-                                         : UnreadImage(report, &problem);
-  if (troubled) {
-    ++in_trouble_;
-    row.health = std::max(row.health, Health::kRemarks);
-    notes.push_back(problem.code());
+  std::vector<v1::Reason> problems = ProblemsOf(report);
+  v1::Reason unread;
+  if (problems.empty() && UnreadImage(report, &unread)) {
+    problems.push_back(unread);
+  }
+  const bool troubled = !problems.empty();
+  if (troubled) row.health = std::max(row.health, Health::kRemarks);
+  for (v1::Reason& problem : problems) {
+    if (std::find(notes.begin(), notes.end(), problem.code()) == notes.end()) {
+      notes.push_back(problem.code());
+    }
+    ++problem_count_;
     problem.set_detail(absl::StrCat(Printable(name), ": ", problem.detail()));
-    // The table's rows stand for the rest.
-    if (problems_.size() < 4 * kMaxProblems) problems_.push_back(problem);
+    // Of very many the first stand for the rest, as the table's rows do.
+    if (problems_.size() < kMaxKept) problems_.push_back(std::move(problem));
   }
   if (!lacking.empty()) {
     row.health = std::max(row.health, Health::kRemarks);
@@ -303,16 +311,14 @@ std::string Collection::Render(const ViewOptions& options,
   }
   if (!problems_.empty()) {
     std::vector<v1::Reason> first = problems_;
-    std::stable_sort(first.begin(), first.end(),
-                     [](const v1::Reason& a, const v1::Reason& b) {
-                       return compat::SeverityOf(a) > compat::SeverityOf(b);
-                     });
+    std::stable_sort(first.begin(), first.end(), IsWorse);
     if (first.size() > kMaxProblems) first.resize(kMaxProblems);
     absl::StrAppend(&out, "  ", Paint("problems", Style::kBad, options.color),
                     "\n", RenderReasonList(first, options));
-    if (in_trouble_ > first.size()) {
-      absl::StrAppend(&out, "    and ", in_trouble_ - first.size(),
-                      " more files with problems\n");
+    if (const uint64_t more = problem_count_ - first.size(); more > 0) {
+      absl::StrAppend(&out, "    and ", more,
+                      more == 1 ? " more problem" : " more problems",
+                      "; --members shows every one\n");
     }
   }
   return out;

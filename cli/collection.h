@@ -68,9 +68,9 @@ class Collection {
   TargetWords targets_;
   std::vector<FileRow> rows_;
   TargetTotals totals_;
-  // The first of each file in trouble, with the file's name.
+  // With the file's name; the first of very many.
   std::vector<v1::Reason> problems_;
-  uint64_t in_trouble_ = 0;
+  uint64_t problem_count_ = 0;
   uint64_t with_code_ = 0;
   uint64_t elf_without_code_ = 0;
   uint64_t carriers_ = 0;

@@ -87,6 +87,31 @@ TEST(Collection, WorstFirstThenTheMostCode) {
                           Not(HasSubstr("plain.so"))));
 }
 
+// An oci_image in a folder: two lists that cannot be and a missing layer.
+TEST(Collection, EveryProblemOfAFileIsSaid) {
+  v1::FileReport image;
+  image.mutable_carrier()->set_format("oci_image");
+  const auto add = [&image](absl::string_view code, absl::string_view detail) {
+    v1::Reason& problem = *image.add_problems();
+    problem.set_code(std::string(code));
+    problem.set_detail(std::string(detail));
+  };
+  add("TP237", "layer 1 is for another CPU");
+  add("TP236", "its name says aarch64");
+  add("TP237", "layer 2 is not there");
+  Collection files({});
+  files.Add(image, "up");
+  EXPECT_THAT(files.Render({}, 0),
+              AllOf(HasSubstr("up: layer 1 is for another CPU"),
+                    HasSubstr("up: its name says aarch64"),
+                    HasSubstr("up: layer 2 is not there"),
+                    HasSubstr("TP236, TP237"), Not(HasSubstr(" more"))));
+  for (int i = 0; i < 30; ++i) add("TP233", absl::StrCat("damage ", i));
+  Collection many({});
+  many.Add(image, "up");
+  EXPECT_THAT(many.Render({}, 0), HasSubstr("and 23 more problems"));
+}
+
 TEST(Collection, ManyFilesAreAScreenful) {
   Collection files({});
   for (int i = 0; i < 3000; ++i) {
