@@ -164,6 +164,36 @@ class ContainerRun {
     return absl::OkStatus();
   }
 
+  // What the run takes, from before its image is unpacked.
+  void StartWatch() {
+    WatchLimits limits;
+    limits.memory_bytes = MemoryLimit();
+    limits.disk_bytes = DiskLimit();
+    limits.disk_folders = {request_.work_directory()};
+    if (unit_ && !request_.artifact_directory().empty()) {
+      limits.disk_folders.push_back(request_.artifact_directory());
+    }
+    // Podman and conmon are not the run's.
+    limits.usage = [init = pid_t{0}]() mutable {
+      if (init == 0) init = ContainerInit();
+      return init == 0 ? TreeUsage() : UsageOfDescendants(init);
+    };
+    watch_.emplace(std::move(limits));
+  }
+
+  // The image in podman's storage. What is unpacked counts as the run's.
+  absl::StatusOr<OciImage> Take(v1::CpuArchitecture host) {
+    absl::StatusOr<OciImage> image = TakeImage(
+        *podman_, request_.artifact_directory(), request_.entry().oci_image(),
+        host, [this] { return Abandoned() || watch_->Exceeded(); });
+    if (Abandoned()) return absl::CancelledError("cancelled");
+    if (image.ok()) watch_->ExceededNow();
+    if (watch_->problem().empty()) return image;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("TP115 artifact-not-staged: unpacking the oci_image: ",
+                     watch_->problem()));
+  }
+
   // Everything up to the command line.
   absl::Status Prepare() {
     TWINPATH_ASSIGN_OR_RETURN(inside_, FindCompanion("twinpath-inside"));
@@ -178,10 +208,8 @@ class ContainerRun {
     TWINPATH_ASSIGN_OR_RETURN(Podman podman, Podman::Make(scratch));
     podman_.emplace(std::move(podman));
     const v1::CpuArchitecture host = HostCpuArchitecture();
-    TWINPATH_ASSIGN_OR_RETURN(OciImage taken,
-                              TakeImage(*podman_, request_.artifact_directory(),
-                                        request_.entry().oci_image(), host,
-                                        [this] { return Abandoned(); }));
+    StartWatch();
+    TWINPATH_ASSIGN_OR_RETURN(const OciImage taken, Take(host));
     const v1::OciImageFacts& image = taken.facts;
     *observation_.mutable_oci_image() = image;
     volumes_ = taken.volumes;
@@ -282,19 +310,6 @@ class ContainerRun {
     UniqueFd lifeline_read(ends[0]);
     UniqueFd lifeline(ends[1]);
     const uint64_t limit = OutputLimit(request_);
-    WatchLimits limits;
-    limits.memory_bytes = MemoryLimit();
-    limits.disk_bytes = DiskLimit();
-    limits.disk_folders = {request_.work_directory()};
-    if (unit_ && !request_.artifact_directory().empty()) {
-      limits.disk_folders.push_back(request_.artifact_directory());
-    }
-    // Podman and conmon are not the run's.
-    limits.usage = [init = pid_t{0}]() mutable {
-      if (init == 0) init = ContainerInit();
-      return init == 0 ? TreeUsage() : UsageOfDescendants(init);
-    };
-    RunWatch watch(limits);
     const absl::Duration time_limit =
         TimeLimit(request_.entry(), request_.path());
     absl::Time up = absl::InfiniteFuture();
@@ -319,7 +334,7 @@ class ContainerRun {
       }
       timed_out = now - up > time_limit;
       abandoned = Abandoned();
-      if (timed_out || abandoned || watch.Exceeded()) {
+      if (timed_out || abandoned || watch_->Exceeded()) {
         // Process 1 ends, with everything below it, and podman tidies up.
         told_to_end = now;
         lifeline = UniqueFd();
@@ -351,12 +366,12 @@ class ContainerRun {
     v1::RunRequest seen = request_;
     seen.set_work_directory(JoinPath(request_.work_directory(), "run"));
     AddOutputFiles(seen, limit, observation_);
-    Decide(*result, report, watch, timed_out, abandoned);
+    Decide(*result, report, timed_out, abandoned);
     return absl::OkStatus();
   }
 
-  void Decide(ProcessResult result, const InsideReport& report,
-              const RunWatch& watch, bool timed_out, bool abandoned) {
+  void Decide(ProcessResult result, const InsideReport& report, bool timed_out,
+              bool abandoned) {
     if (!report.up) {
       // Podman or the runtime: what they say is on standard error.
       observation_.set_ending(v1::ENDING_NOT_STARTED);
@@ -372,12 +387,12 @@ class ContainerRun {
         return;
       }
       if (timed_out) result.ending = ProcessResult::Ending::kTimedOut;
-      if (!watch.problem().empty()) {
+      if (!watch_->problem().empty()) {
         result.ending = ProcessResult::Ending::kCancelled;
       }
     }
     const auto& entry = observation_.oci_image().entrypoint();
-    SetEnding(result, report, watch,
+    SetEnding(result, report, *watch_,
               entry.empty() ? request_.entry().command_size() > 0
                                   ? request_.entry().command(0)
                                   : std::string()
@@ -394,6 +409,7 @@ class ContainerRun {
   std::vector<std::string> volumes_;
   std::vector<std::string> cdi_environment_;
   std::optional<Podman> podman_;
+  std::optional<RunWatch> watch_;
   std::optional<RunFolder> folder_;
   UniqueFd report_;
   UniqueFd variables_;

@@ -104,6 +104,11 @@ bool RunWatch::DiskExceeded() {
   return true;
 }
 
+bool RunWatch::ExceededNow() {
+  next_look_ = absl::InfinitePast();
+  return Exceeded();
+}
+
 bool RunWatch::Exceeded() {
   if (!problem_.empty()) return true;
   TreeUsage usage =

@@ -61,6 +61,8 @@ class RunWatch {
 
   // Whether the run is over a limit; problem() then says which.
   bool Exceeded();
+  // The same, with a look at the disk whenever the last one was.
+  bool ExceededNow();
   const std::string& problem() const { return problem_; }
 
  private:
