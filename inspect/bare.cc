@@ -10,7 +10,6 @@
 #include "absl/strings/strip.h"
 #include "base/status.h"
 #include "inspect/cubin.h"
-#include "inspect/cubin_prefix.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
 #include "inspect/little_endian.h"
@@ -28,8 +27,6 @@ constexpr uint32_t kCudaShared = 0x7000000a;
 constexpr uint32_t kCudaReserved = 0x70000015;
 // Most bytes a frame header has (RFC 8878, 3.1.1.1), magic included.
 constexpr size_t kFrameHeaderBytes = 18;
-constexpr size_t kBlockHeaderBytes = 3;
-constexpr uint64_t kLargestBlock = 128 << 10;
 // Most bytes a frame's decoder may have to keep.
 constexpr uint64_t kLargestWindow = uint64_t{128} << 20;
 // Decoded bytes that tell what a frame holds; a PTX text may start with
@@ -151,24 +148,24 @@ absl::StatusOr<std::optional<uint64_t>> EndOfFrame(const ByteSource& source,
                                                    uint64_t at, uint64_t limit,
                                                    bool has_checksum,
                                                    ProbeBudget& budget) {
-  while (true) {
-    if (!Fits(at, kBlockHeaderBytes, limit)) return std::nullopt;
+  bool whole = false;
+  while (Fits(at, kZstdBlockHeader, limit)) {
     if (!budget.Take(64)) return Spent();
-    std::array<char, 4> header{};
-    TWINPATH_RETURN_IF_ERROR(
-        source.ReadAt(at, kBlockHeaderBytes, header.data()));
-    const uint32_t word = LoadU32(header.data());
-    const uint64_t size = word >> 3;
-    const uint32_t type = (word >> 1) & 3;
-    // A block of one repeated byte stores that byte.
-    const uint64_t stored = type == 1 ? 1 : size;
-    at += kBlockHeaderBytes;
-    if (type == 3 || size > kLargestBlock || !Fits(at, stored, limit)) {
-      return std::nullopt;
+    std::array<char, kZstdBlockHeader> header;
+    TWINPATH_RETURN_IF_ERROR(source.ReadAt(at, header.size(), header.data()));
+    const ZstdBlock block = ReadZstdBlock(header.data());
+    if (block.type == ZstdBlockType::kReserved ||
+        block.size > kZstdLargestBlock ||
+        !Fits(at, block.stored_bytes(), limit)) {
+      break;
     }
-    at += stored;
-    if ((word & 1) != 0) break;
+    at += block.stored_bytes();
+    if (block.last) {
+      whole = true;
+      break;
+    }
   }
+  if (!whole) return std::nullopt;
   if (has_checksum) {
     if (!Fits(at, 4, limit)) return std::nullopt;
     at += 4;
@@ -295,47 +292,47 @@ absl::StatusOr<std::optional<BareImage>> ProbeCubin(const ByteSource& source,
 absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
                                                    uint64_t offset,
                                                    uint64_t limit,
-                                                   Decoder& decoder,
+                                                   FrameProbe& probe,
                                                    ProbeBudget& budget) {
   limit = std::min(limit, source.size());
   TWINPATH_ASSIGN_OR_RETURN(
-      std::string stored,
-      Read(source, offset, kFrameHeaderBytes + kBlockHeaderBytes, limit,
+      const std::string beginning,
+      Read(source, offset, kFrameHeaderBytes + kZstdBlockHeader, limit,
            budget));
-  const std::optional<FrameHeader> header = ParseFrameHeader(stored);
-  if (!header) return std::nullopt;
-  if (!Fits(header->bytes, kBlockHeaderBytes, stored.size())) {
+  const std::optional<FrameHeader> header = ParseFrameHeader(beginning);
+  if (!header || !Fits(header->bytes, kZstdBlockHeader, beginning.size())) {
     return std::nullopt;
   }
   // Nothing starts with an empty, reserved or too large block.
-  const uint32_t block =
-      LoadU16(stored.data() + header->bytes) |
-      uint32_t{static_cast<unsigned char>(stored[header->bytes + 2])} << 16;
-  if ((block >> 1 & 3) == 3 || block >> 3 == 0 || block >> 3 > kLargestBlock) {
+  const ZstdBlock first = ReadZstdBlock(beginning.data() + header->bytes);
+  if (first.type == ZstdBlockType::kReserved || first.size == 0 ||
+      first.size > kZstdLargestBlock) {
     return std::nullopt;
   }
-  TWINPATH_ASSIGN_OR_RETURN(
-      stored, Read(source, offset, ZstdFirstBlockEnd(stored), limit, budget));
   // Decoding costs about as much as reading several times as much.
-  if (!budget.Take(kLargestBlock)) return Spent();
-  absl::StatusOr<absl::string_view> head =
-      decoder.DecodePrefix(v1::COMPRESSION_ZSTD, stored, kFrameHeadBytes);
-  if (head.ok() && head->size() < kFrameHeadBytes && (block & 1) == 0) {
-    TWINPATH_ASSIGN_OR_RETURN(
-        stored, Read(source, offset, kPrefixStoredBytes, limit, budget));
-    head = decoder.DecodePrefix(v1::COMPRESSION_ZSTD, stored, kFrameHeadBytes);
+  if (!budget.Take(kZstdLargestBlock)) return Spent();
+  TWINPATH_ASSIGN_OR_RETURN(const std::optional<uint64_t> end,
+                            EndOfFrame(source, offset + header->bytes, limit,
+                                       header->has_checksum, budget));
+  const PackedPayload payload = {
+      .offset = offset,
+      .stored = (end ? *end : limit) - offset,
+      .expanded = header->has_content ? header->content : kFrameHeadBytes,
+      .compression = v1::COMPRESSION_ZSTD};
+  const absl::StatusOr<absl::string_view> head =
+      probe.prefix.Start(payload, kFrameHeadBytes);
+  if (!head.ok()) {
+    // Is it the frame, or the file?
+    TWINPATH_RETURN_IF_ERROR(
+        Read(source, offset, ZstdFirstBlockEnd(beginning), limit, budget)
+            .status());
+    return std::nullopt;
   }
-  if (!head.ok()) return std::nullopt;
   BareImage image;
   image.offset = offset;
   image.compression = v1::COMPRESSION_ZSTD;
   if (LooksLikeCubin(*head)) {
     image.kind = kEntryElf;
-    Cubin cubin;
-    if (ReadCubinPrefix(*head, {.kernels = false, .target = true}, cubin) ==
-        PrefixState::kRead) {
-      image.header = std::move(cubin);
-    }
   } else if (StartsPtxModule(*head)) {
     image.kind = kEntryPtx;
   } else if (absl::StartsWith(
@@ -346,9 +343,6 @@ absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
   } else {
     return std::nullopt;
   }
-  TWINPATH_ASSIGN_OR_RETURN(const std::optional<uint64_t> end,
-                            EndOfFrame(source, offset + header->bytes, limit,
-                                       header->has_checksum, budget));
   if (!end) {
     image.stored = header->bytes;
     image.problem = "a zstd frame of device code that is cut or broken";
@@ -358,6 +352,10 @@ absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
   image.expanded = header->content;
   if (!header->has_content && image.problem.empty()) {
     image.problem = "its zstd frame does not say how long its content is";
+  }
+  if (Cubin cubin; image.kind == kEntryElf && image.problem.empty() &&
+                   probe.prefix.ReadStarted(probe.wanted, cubin)) {
+    image.cubin = std::move(cubin);
   }
   return image;
 }

@@ -19,8 +19,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "inspect/byte_source.h"
-#include "inspect/codec.h"
 #include "inspect/cubin.h"
+#include "inspect/cubin_prefix.h"
+#include "inspect/packed_cubin.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::inspect {
@@ -38,9 +39,8 @@ struct BareImage {
   uint16_t kind = 0;
   // What it is called where it was found.
   std::string name = {};
-  // What a packed cubin's beginning says about it, kernels aside, where it says
-  // all of that.
-  std::optional<Cubin> header = {};
+  // What was wanted of a packed cubin, where its beginning says all of that.
+  std::optional<Cubin> cubin = {};
   // What is wrong with it ("" if nothing); then it is not read.
   std::string problem = {};
 };
@@ -58,6 +58,16 @@ class ProbeBudget {
   std::atomic<uint64_t> left_;
 };
 
+// What looking at zstd frames takes and what is wanted of cubins in them. For
+// one source; not thread-safe.
+struct FrameProbe {
+  FrameProbe(const ByteSource& source, const PrefixOptions& options)
+      : wanted(options), prefix(source) {}
+
+  const PrefixOptions wanted;
+  PackedCubinReader prefix;
+};
+
 // Each looks at what begins at `offset` and has to end at or before `limit`.
 // Nothing if it is not that; RESOURCE_EXHAUSTED when the budget is used up;
 // else only read errors of the source.
@@ -73,7 +83,7 @@ absl::StatusOr<std::optional<BareImage>> ProbeCubin(const ByteSource& source,
 absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
                                                    uint64_t offset,
                                                    uint64_t limit,
-                                                   Decoder& decoder,
+                                                   FrameProbe& probe,
                                                    ProbeBudget& budget);
 
 // PTX text whose `.version` stands at `offset`: followed by a number, `.target`

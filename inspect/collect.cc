@@ -145,8 +145,9 @@ bool CodeCollector::AddBareImage(const BareImage& bare, const ElfView* elf,
   }
   if (!bare.name.empty()) image.set_name(bare.name);
   if (!bare.problem.empty()) image.set_problem(bare.problem);
-  if (bare.header && !options_.kernels && !options_.image_digests) {
-    ApplyCubin(*bare.header, false, budget_, image);
+  if (bare.cubin && !options_.image_digests &&
+      bare.expanded <= MaxImageBytes(options_)) {
+    ApplyCubin(*bare.cubin, options_.kernels, budget_, image);
     return true;
   }
   payloads_.push_back({.image = &image,

@@ -146,7 +146,7 @@ class Inspection {
           nested = code_.AddBundle(*finding.bundle, elf);
           return nested.ok() && code_.complete();
         },
-        on_cudart);
+        on_cudart, PrefixOptionsOf(options_, true));
     const absl::Status& status = nested.ok() ? scanned : nested;
     if (absl::IsResourceExhausted(status) || absl::IsDataLoss(status)) {
       code_.set_incomplete();

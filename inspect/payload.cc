@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/digest.h"
 #include "inspect/cubin.h"
-#include "inspect/cubin_prefix.h"
 #include "inspect/decoding_source.h"
 #include "inspect/elf_view.h"
 #include "inspect/image.h"
@@ -28,14 +27,6 @@ constexpr size_t kPeekBytes = 64;
 // Stored bytes that are read for them at once: most first blocks are shorter.
 constexpr size_t kPeekStored = 16 << 10;
 constexpr size_t kDigestWindow = 1 << 20;
-// Bytes of a cubin in which its names are looked for, from the first attempt to
-// the last.
-constexpr uint64_t kFirstPrefix = 4 << 10;
-constexpr uint64_t kLastPrefix = 8 << 20;
-// Stored bytes of it that are read first, enough for most, and then at least.
-constexpr size_t kFirstStored = 16 << 10;
-constexpr size_t kMoreStored = 32 << 10;
-
 // The payloads in order, but texts that take long first: a thread that met one
 // at the end would be the only one left.
 std::vector<size_t> LongestFirst(const std::vector<Payload>& payloads) {
@@ -63,6 +54,13 @@ Payload PayloadOf(const FatbinEntry& entry, v1::Image& image) {
           .expanded = image.expanded_bytes()};
 }
 
+PrefixOptions PrefixOptionsOf(const InspectOptions& options,
+                              bool target_unknown) {
+  return {.kernels = options.kernels,
+          .target = target_unknown,
+          .details = options.kernels && options.details};
+}
+
 PayloadReader::PayloadReader(const ByteSource& source,
                              const InspectOptions& options,
                              ReportBudget& budget)
@@ -70,7 +68,8 @@ PayloadReader::PayloadReader(const ByteSource& source,
       options_(options),
       budget_(budget),
       max_image_bytes_(options.max_image_bytes != 0 ? options.max_image_bytes
-                                                    : kDefaultMaxImageBytes) {}
+                                                    : kDefaultMaxImageBytes),
+      large_(source) {}
 
 void PayloadReader::ReadAll(
     const std::vector<Payload>& payloads,
@@ -78,7 +77,7 @@ void PayloadReader::ReadAll(
   const std::vector<size_t> order = LongestFirst(payloads);
   std::atomic<size_t> next{0};
   const auto work = [&] {
-    Bench bench;
+    Bench bench(source_);
     for (size_t i = next++; i < order.size(); i = next++) {
       const Payload& payload = payloads[order[i]];
       Read(payload, bench);
@@ -188,67 +187,15 @@ void PayloadReader::Peek(const Payload& payload, Bench& bench) {
 }
 
 bool PayloadReader::ReadPrefix(const Payload& payload, Bench& bench) {
-  const uint64_t most = std::min(payload.expanded, kLastPrefix);
-  // Packing makes nothing much longer; one block more for zstd.
-  const size_t all =
-      std::min<uint64_t>(payload.stored, most + kPrefixStoredBytes);
-  size_t there = std::min(all, kFirstStored);
-  char* const stored = bench.stored.Prepare(all);
-  bench.stored.Resize(there);
-  if (!source_.ReadAt(payload.offset, there, stored).ok()) return false;
-  // Others that are the same have been read often.
-  const v1::Compression compression = payload.image->compression();
-  const bool whole = there == payload.stored && !payload.target_unknown;
-  if (whole) {
-    if (const Cubin* const known = bench.small.Find(
-            compression, payload.expanded, bench.stored.view())) {
-      ApplyCubin(*known, options_.kernels, budget_, *payload.image);
-      return true;
-    }
-  }
-  if (!bench.decoder
-           .StartPrefix(compression, bench.stored.view(), most, bench.expanded)
-           .ok()) {
+  Cubin cubin;
+  if (!bench.prefix.Read({payload.offset, payload.stored, payload.expanded,
+                          payload.image->compression()},
+                         PrefixOptionsOf(options_, payload.target_unknown),
+                         cubin)) {
     return false;
   }
-  PrefixProgress progress;
-  for (uint64_t size = std::min(kFirstPrefix, most);;) {
-    if (!bench.decoder.ExtendPrefix(size, bench.expanded).ok()) return false;
-    if (bench.expanded.view().size() < size && there < all) {
-      const size_t more =
-          std::min(all - there, std::max(kMoreStored, there / 2));
-      if (!source_.ReadAt(payload.offset + there, more, stored + there).ok()) {
-        return false;
-      }
-      there += more;
-      bench.stored.Resize(there);
-      bench.decoder.ContinuePrefix(bench.stored.view());
-      continue;
-    }
-    Cubin cubin;
-    const PrefixState state =
-        ReadCubinPrefix(bench.expanded.view(),
-                        {.kernels = options_.kernels,
-                         .target = payload.target_unknown,
-                         .details = options_.kernels && options_.details},
-                        progress, cubin);
-    if (state == PrefixState::kRead) {
-      if (whole) {
-        bench.small.Put(compression, payload.expanded, bench.stored.view(),
-                        cubin);
-      }
-      ApplyCubin(std::move(cubin), options_.kernels, budget_, *payload.image);
-      return true;
-    }
-    if (state == PrefixState::kUnknown || size == most) return false;
-    size = std::max<uint64_t>(size, bench.expanded.view().size());
-    // A zstd block more, or several of a long prefix; what else there is starts
-    // anew each time, or has no blocks.
-    size += compression == v1::COMPRESSION_ZSTD
-                ? std::max<uint64_t>(1, size / 8)
-                : size;
-    size = std::min(size, most);
-  }
+  ApplyCubin(std::move(cubin), options_.kernels, budget_, *payload.image);
+  return true;
 }
 
 void PayloadReader::ReadInMemory(const Payload& payload, Bench& bench) {

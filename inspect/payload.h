@@ -19,7 +19,7 @@
 #include "inspect/codec.h"
 #include "inspect/fatbin.h"
 #include "inspect/inspect.h"
-#include "inspect/prefix_cache.h"
+#include "inspect/packed_cubin.h"
 #include "inspect/report_budget.h"
 #include "twinpath/v1/report.pb.h"
 
@@ -54,6 +54,10 @@ struct Payload {
 // The payload of an entry that DescribeEntry described.
 Payload PayloadOf(const FatbinEntry& entry, v1::Image& image);
 
+// What is read of a cubin's beginning with these options.
+PrefixOptions PrefixOptionsOf(const InspectOptions& options,
+                              bool target_unknown);
+
 // Reads payloads. The source and the options must outlive it.
 class PayloadReader {
  public:
@@ -69,10 +73,12 @@ class PayloadReader {
  private:
   // One thread's decoder and buffers.
   struct Bench {
+    explicit Bench(const ByteSource& source) : prefix(source) {}
+
+    PackedCubinReader prefix;
     Decoder decoder;
     Buffer stored;
     Buffer expanded;
-    PrefixCache small;
   };
 
   void Read(const Payload& payload, Bench& bench);

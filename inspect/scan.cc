@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "inspect/buffer.h"
-#include "inspect/codec.h"
 #include "inspect/find_beginning.h"
 #include "inspect/little_endian.h"
 #include "inspect/runtime.h"
@@ -98,6 +97,7 @@ namespace {
 struct Shared {
   const ByteSource& source;
   const CudartSink& on_cudart;
+  const PrefixOptions& wanted;
   ProbeBudget budget = ProbeBudget();
   std::atomic<uint64_t> walked{0};
 };
@@ -113,7 +113,8 @@ struct Position {
 // Searches parts of ranges, one after the other. Not thread-safe.
 class Searcher {
  public:
-  explicit Searcher(Shared& shared) : shared_(shared) {}
+  explicit Searcher(Shared& shared)
+      : shared_(shared), frames_(shared.source, shared.wanted) {}
 
   // Finds what begins in `range` between `position` and `until`. Leaves in
   // `position` where a search would go on; `on_finding` returning false ends
@@ -200,7 +201,7 @@ class Searcher {
       bare = ProbeCubin(shared_.source, place, range.end, shared_.budget);
     } else if (word == LoadU32(kZstdBegin)) {
       bare =
-          ProbeZstd(shared_.source, place, range.end, decoder_, shared_.budget);
+          ProbeZstd(shared_.source, place, range.end, frames_, shared_.budget);
     } else {
       const absl::string_view text = bytes.substr(0, 8);
       if (text != absl::string_view(".version").substr(0, text.size())) {
@@ -283,7 +284,7 @@ class Searcher {
 
   Shared& shared_;
   Buffer buffer_;
-  Decoder decoder_;
+  FrameProbe frames_;
 };
 
 // A part of a range that one thread searches.
@@ -306,6 +307,13 @@ int64_t CostOf(const Finding& finding) {
   }
   if (finding.bundle) {
     cost += finding.bundle->entries.size() * (sizeof(OffloadEntry) + 512);
+  }
+  if (finding.bare && finding.bare->cubin) {
+    const Cubin& cubin = *finding.bare->cubin;
+    cost += cubin.options.size() + cubin.tool_version.size();
+    for (const CubinKernel& kernel : cubin.kernels) {
+      cost += sizeof(kernel) + kernel.name.size();
+    }
   }
   return static_cast<int64_t>(cost);
 }
@@ -362,8 +370,9 @@ bool Continues(const Position& position, Piece& piece) {
 absl::Status ScanForCode(const ByteSource& source,
                          const std::vector<ScanRange>& ranges,
                          const FindingSink& on_finding,
-                         const CudartSink& on_cudart) {
-  Shared shared{source, on_cudart};
+                         const CudartSink& on_cudart,
+                         const PrefixOptions& wanted) {
+  Shared shared{source, on_cudart, wanted};
   bool stopped = false;
   const auto hand_on = [&](Finding finding) {
     stopped = !on_finding(std::move(finding));

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "inspect/bare.h"
 #include "inspect/byte_source.h"
+#include "inspect/cubin_prefix.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
 #include "inspect/offload.h"
@@ -61,12 +62,13 @@ using FindingSink = std::function<bool(Finding)>;
 using CudartSink = std::function<void()>;
 
 // Searches `ranges` in order; large ones on several threads, with the same
-// result. `on_cudart` may be empty. RESOURCE_EXHAUSTED beyond kMaxEntriesWalked
-// or when too much was looked at in vain; read errors.
-absl::Status ScanForCode(const ByteSource& source,
-                         const std::vector<ScanRange>& ranges,
-                         const FindingSink& on_finding,
-                         const CudartSink& on_cudart);
+// result. `on_cudart` may be empty. `wanted` is read of packed cubins that
+// stand alone, while they are decoded anyway. RESOURCE_EXHAUSTED beyond
+// kMaxEntriesWalked or when too much was looked at in vain; read errors.
+absl::Status ScanForCode(
+    const ByteSource& source, const std::vector<ScanRange>& ranges,
+    const FindingSink& on_finding, const CudartSink& on_cudart,
+    const PrefixOptions& wanted = {.kernels = false, .target = true});
 
 // The same for fatbins alone.
 absl::Status ScanForFatbins(const ByteSource& source,

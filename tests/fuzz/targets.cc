@@ -314,13 +314,15 @@ void Bare(absl::string_view bytes) {
   constexpr uint64_t kNear = 64;
   constexpr uint64_t kSpread = 31;
   const MemorySource source(bytes);
-  static inspect::Decoder& decoder = *new inspect::Decoder;
+  inspect::FrameProbe probe(source, {.kernels = bytes.size() % 2 != 0,
+                                     .target = true,
+                                     .details = bytes.size() % 4 == 3});
   inspect::ProbeBudget budget(16 << 20);
   const uint64_t step = std::max<uint64_t>(1, bytes.size() / kSpread);
   for (uint64_t at = 0; at < bytes.size(); at += at < kNear ? 1 : step) {
     for (const uint64_t limit : {bytes.size(), at + (bytes.size() - at) / 2}) {
       CheckBare(inspect::ProbeCubin(source, at, limit, budget), at, limit);
-      CheckBare(inspect::ProbeZstd(source, at, limit, decoder, budget), at,
+      CheckBare(inspect::ProbeZstd(source, at, limit, probe, budget), at,
                 limit);
       CheckBare(inspect::ProbePtx(source, at, at / 2, limit, budget), at / 2,
                 limit);

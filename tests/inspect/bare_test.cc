@@ -16,6 +16,7 @@ namespace twinpath::inspect {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // cuPTI's text, as it stands in its .rodata.
@@ -70,6 +71,21 @@ TEST(Bare, AZstdFrameOfACubinOrOfPtxCounts) {
     EXPECT_EQ(first.kernels_size(), kernels ? 1 : 0);
     EXPECT_EQ(report.fatbins(1).images(0).kind(), v1::IMAGE_KIND_PTX);
     EXPECT_EQ(report.fatbins(1).images(0).kernels_size(), kernels ? 1 : 0);
+  }
+}
+
+// What the search reads of them is held to the caps on images, too.
+TEST(Bare, AFrameAboveTheCapIsNotRead) {
+  const std::string frame =
+      Pack(BuildCubin({.sm = 90, .filler = 300 << 10}), v1::COMPRESSION_ZSTD);
+  for (const bool kernels : {false, true}) {
+    const v1::FileReport report =
+        InspectBytes(BuildElf({.rodata = frame}),
+                     {.kernels = kernels, .max_image_bytes = 64 << 10});
+    ASSERT_EQ(report.fatbins_size(), 1);
+    const v1::Image& image = report.fatbins(0).images(0);
+    EXPECT_THAT(image.problem(), HasSubstr("above the cap"));
+    EXPECT_THAT(image.kernels(), IsEmpty());
   }
 }
 
