@@ -1,6 +1,7 @@
 #include "inspect/ptx.h"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -49,6 +50,58 @@ constexpr std::array<bool, 256> StopTable() {
 }
 constexpr std::array<bool, 256> kStops = StopTable();
 
+// Passes a block's text from `at` on, counting braces in `depth`, up to behind
+// the brace that makes it 0, to a string, a comment or a NUL, or to where less
+// than a vector is left. Returns that place. Bodies are most of a text, and
+// braces of vector operands stand everywhere in them.
+const char* PassBracesBaseline(const char* at, const char* end, int&) {
+  using Bytes = uint8_t __attribute__((vector_size(16)));
+  using Words = uint64_t __attribute__((vector_size(16)));
+  while (end - at >= static_cast<std::ptrdiff_t>(sizeof(Bytes))) {
+    Bytes v;
+    std::memcpy(&v, at, sizeof(v));
+    const Words stops = reinterpret_cast<Words>(
+        (v == '{') | (v == '}') | (v == '"') | (v == '/') | (v == 0));
+    if ((stops[0] | stops[1]) != 0) {
+      while (!kStops[static_cast<unsigned char>(*at)]) ++at;
+      return at;
+    }
+    at += sizeof(Bytes);
+  }
+  return at;
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] const char* PassBracesAvx2(const char* at,
+                                                   const char* end,
+                                                   int& depth) {
+  using Chars = char __attribute__((vector_size(32)));
+  while (end - at >= static_cast<std::ptrdiff_t>(sizeof(Chars))) {
+    Chars v;
+    std::memcpy(&v, at, sizeof(v));
+    const auto found = reinterpret_cast<Chars>(
+        (v == '{') | (v == '}') | (v == '"') | (v == '/') | (v == 0));
+    auto stops = static_cast<uint32_t>(__builtin_ia32_pmovmskb256(found));
+    for (; stops != 0; stops &= stops - 1) {
+      const char* const stop = at + std::countr_zero(stops);
+      if (*stop != '{' && *stop != '}') return stop;
+      depth += *stop == '{' ? 1 : -1;
+      if (depth == 0) return stop + 1;
+    }
+    at += sizeof(Chars);
+  }
+  return at;
+}
+#endif
+
+using BracePasser = const char* (*)(const char*, const char*, int&);
+BracePasser ChooseBracePasser() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return PassBracesAvx2;
+#endif
+  return PassBracesBaseline;
+}
+
 class Lexer {
  public:
   // The text ends at its first NUL. That is found on the way: a search for it
@@ -92,9 +145,11 @@ class Lexer {
   // Behind '{': skips to behind the matching '}'. Returns false at the end of
   // the text.
   bool SkipBlock() {
+    static const BracePasser pass_braces = ChooseBracePasser();
     int depth = 1;
     while (at_ < end_) {
-      SkipPlain();
+      at_ = pass_braces(at_, end_, depth);
+      if (depth == 0) return true;
       if (AtEnd()) break;
       const char c = *at_;
       if (!kStops[static_cast<unsigned char>(c)]) {
@@ -121,23 +176,6 @@ class Lexer {
   Token Make(TokenKind kind, const char* start) const {
     return {kind, absl::string_view(start, static_cast<size_t>(at_ - start)),
             0};
-  }
-  // Passes characters at which SkipBlock does not have to look, as long as
-  // whole groups are left.
-  void SkipPlain() {
-    using Bytes = uint8_t __attribute__((vector_size(16)));
-    using Words = uint64_t __attribute__((vector_size(16)));
-    while (end_ - at_ >= static_cast<std::ptrdiff_t>(sizeof(Bytes))) {
-      Bytes v;
-      std::memcpy(&v, at_, sizeof(v));
-      const Words stops = reinterpret_cast<Words>(
-          (v == '{') | (v == '}') | (v == '"') | (v == '/') | (v == 0));
-      if ((stops[0] | stops[1]) != 0) {
-        while (!kStops[static_cast<unsigned char>(*at_)]) ++at_;
-        return;
-      }
-      at_ += sizeof(Bytes);
-    }
   }
   void SkipBlank() {
     while (at_ < end_) {

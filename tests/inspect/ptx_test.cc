@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "tests/inspect/device_builder.h"
 
 namespace twinpath::inspect {
@@ -136,6 +141,27 @@ TEST(Ptx, TheListOfKernelsIsBounded) {
   const PtxModule module = ParsePtx(text);
   EXPECT_EQ(module.kernels.size(), kMaxPtxKernels);
   EXPECT_THAT(module.problem, HasSubstr("kernels"));
+}
+
+// Bodies are passed in vectors: wherever in one they begin, only braces that
+// are no text count, and the one that ends the body is not missed.
+TEST(Ptx, BodiesEndAtTheirOwnBrace) {
+  for (const absl::string_view body :
+       {"{ ret; }", "{ { } { { } } }", "{ ld.v2.u32 {%r1, %r2}, [%rd1]; ret; }",
+        "{ .pragma \"}\"; { /* } */ } // }\n }", "{ a/b { \"\\\"}{\" } }"}) {
+    for (size_t shift = 0; shift < 70; ++shift) {
+      const std::string blank(shift, ' ');
+      const std::string text = absl::StrCat(
+          ".version 8.0 .target sm_90 ", blank, ".entry a", body, ".entry b{",
+          blank, "}", blank, ".entry c", body, "// end");
+      const PtxModule module = ParsePtx(text);
+      EXPECT_THAT(Names(module), ElementsAre("a", "b", "c")) << text;
+      EXPECT_EQ(module.problem, "") << text;
+      // Without its last brace the last body does not end.
+      const PtxModule cut = ParsePtx(text.substr(0, text.rfind('}')));
+      EXPECT_THAT(cut.problem, HasSubstr("inside")) << text;
+    }
+  }
 }
 
 // What lies behind a NUL is not part of the text, wherever the NUL stands.
