@@ -4,7 +4,10 @@
 // before any of it is parsed. Names are labels: nothing here opens or makes a
 // file.
 //
-// The parsing is libarchive's. Not thread-safe; the source must outlive it.
+// The parsing of formats is libarchive's. That nothing was left out is checked
+// here: the members of a zip are those of its central directory, and a tar is
+// read to the end of its file, whatever stands in it. Not thread-safe; the
+// source must outlive it.
 
 #ifndef TWINPATH_INSPECT_ARCHIVE_H_
 #define TWINPATH_INSPECT_ARCHIVE_H_
@@ -42,6 +45,14 @@ struct ArchiveMember {
 
 inline constexpr size_t kMaxMemberPathBytes = 4096;
 
+// Something about an archive that its members do not show.
+struct ArchiveRemark {
+  // TP233: it is damaged, or a member is; TP232: members may be missing; TP215:
+  // more is in the file than those who unpack it get.
+  std::string code;
+  std::string detail;
+};
+
 // Loads what reading takes from the system: character set, conversions, time
 // zone. Without it the first reader does so; a process that will not be able to
 // open files then calls it before. Thread-safe.
@@ -65,15 +76,21 @@ class ArchiveReader {
   // behind that.
   virtual absl::StatusOr<bool> Next(ArchiveMember* member) = 0;
   // Returns the first bytes of the member, at most `max`; Read delivers them
-  // again. DATA_LOSS where they cannot be had.
+  // again. DATA_LOSS where they cannot be had, UNIMPLEMENTED where they are
+  // packed or encrypted in a way that is not read.
   virtual absl::StatusOr<std::string> Head(size_t max) = 0;
   // Delivers the whole member in pieces. Ends with the first error of `sink`,
-  // or with DATA_LOSS; the members behind may still be readable then.
+  // with DATA_LOSS where it is damaged, or UNIMPLEMENTED; the members behind
+  // may still be readable then.
   virtual absl::Status Read(
       const std::function<absl::Status(absl::string_view)>& sink) = 0;
   // The member's bytes where they lie in the source as they are (plain tar, and
   // Head was called); null where they have to be read.
   virtual std::unique_ptr<ByteSource> InPlace() = 0;
+  // What was found meanwhile, each remark once; to be called after every Next
+  // and in the end. A wrong checksum of a member is one, and does not keep its
+  // bytes back.
+  virtual std::vector<ArchiveRemark> TakeRemarks() = 0;
   // Bytes taken from the source so far.
   virtual uint64_t stored_bytes_read() const = 0;
 };

@@ -67,6 +67,11 @@ std::string NameInside(absl::string_view name) {
   return "content";
 }
 
+// The problem that a failure of reading is.
+absl::string_view CodeOf(const absl::Status& status) {
+  return absl::IsDataLoss(status) ? "TP233" : "TP232";
+}
+
 bool StartsAsDeb(const ByteSource& source) {
   absl::StatusOr<ArReader> reader = ArReader::Open(source);
   ArMember first;
@@ -95,6 +100,14 @@ void CarrierWalk::Level::Problem(absl::string_view code,
   reason.set_detail(report.problems_size() > kMaxProblems
                         ? "more problems with its members are left out"
                         : std::string(detail));
+}
+
+void CarrierWalk::Level::Remarks(ArchiveReader& reader,
+                                 absl::string_view part) {
+  for (const ArchiveRemark& remark : reader.TakeRemarks()) {
+    Problem(remark.code, absl::StrCat(Printable(part), part.empty() ? "" : ": ",
+                                      remark.detail));
+  }
 }
 
 absl::Status CarrierWalk::One(const ByteSource& source, std::string name,
@@ -254,7 +267,7 @@ absl::Status CarrierWalk::DebPart(const ByteSource& source,
       ArchiveReader::Open(source);
   if (!reader.ok()) {
     level.Problem(
-        absl::IsDataLoss(reader.status()) ? "TP233" : "TP232",
+        CodeOf(reader.status()),
         absl::StrCat(Printable(path), ": ", reader.status().message()));
     return absl::OkStatus();
   }
@@ -292,8 +305,7 @@ absl::StatusOr<bool> CarrierWalk::Archive(const ByteSource& source,
   if (opened.ok()) {
     read = Members(**opened, "", true, level);
   } else {
-    level.Problem(absl::IsDataLoss(opened.status()) ? "TP233" : "TP232",
-                  opened.status().message());
+    level.Problem(CodeOf(opened.status()), opened.status().message());
   }
   TWINPATH_RETURN_IF_ERROR(Close(source, level, read));
   return true;
@@ -325,6 +337,7 @@ absl::Status CarrierWalk::Members(ArchiveReader& reader,
   ArchiveMember found;
   while (true) {
     const absl::StatusOr<bool> more = reader.Next(&found);
+    level.Remarks(reader, part);
     if (!more.ok()) {
       level.Problem("TP233",
                     absl::StrCat(Printable(part), part.empty() ? "" : ": ",
@@ -354,12 +367,16 @@ absl::Status CarrierWalk::Members(ArchiveReader& reader,
 }
 
 absl::Status CarrierWalk::Drain(ArchiveReader& reader, const Member& member,
-                                uint64_t& unpacked, Level& level) {
+                                uint64_t& unpacked, Level& level, bool known) {
   absl::Status counted;
-  (void)reader.Read([&](absl::string_view piece) {
+  const absl::Status read = reader.Read([&](absl::string_view piece) {
     counted = CountBytes(level, member, piece.size(), reader, unpacked);
     return counted;
   });
+  if (counted.ok() && !read.ok() && !known) {
+    level.Problem(CodeOf(read),
+                  absl::StrCat(member.Label(), ": ", read.message()));
+  }
   return counted;
 }
 
@@ -368,8 +385,9 @@ absl::Status CarrierWalk::ReadMember(ArchiveReader& reader,
                                      uint64_t& unpacked, Level& level) {
   const absl::StatusOr<std::string> head = reader.Head(kHeadBytes);
   if (!head.ok()) {
-    level.Problem("TP232", absl::StrCat(member.Label(), " cannot be read: ",
-                                        head.status().message()));
+    level.Problem(CodeOf(head.status()),
+                  absl::StrCat(member.Label(),
+                               " cannot be read: ", head.status().message()));
     return absl::OkStatus();
   }
   if (level.judge.Wants(member.metadata_path)) {
@@ -399,10 +417,12 @@ absl::Status CarrierWalk::ReadMember(ArchiveReader& reader,
       Unpack(reader, member, unpacked, level, counted);
   TWINPATH_RETURN_IF_ERROR(counted);
   if (!bytes.ok()) {
-    level.Problem("TP232", absl::StrCat(member.Label(), " is not inspected: ",
-                                        bytes.status().message()));
+    level.Problem(CodeOf(bytes.status()),
+                  absl::StrCat(member.Label(), " is not inspected: ",
+                               bytes.status().message()));
     return reader.filters().empty() ? absl::OkStatus()
-                                    : Drain(reader, member, unpacked, level);
+                                    : Drain(reader, member, unpacked, level,
+                                            /*known=*/true);
   }
   return One(**bytes, std::move(name), &level);
 }

@@ -74,6 +74,7 @@ absl::StatusOr<bool> CarrierWalk::Oci(const ByteSource& source,
   ArchiveMember member;
   while (read.ok()) {
     const absl::StatusOr<bool> more = reader->Next(&member);
+    level.Remarks(*reader);
     if (!more.ok()) {
       level.Problem("TP233", more.status().message());
       break;
@@ -117,8 +118,9 @@ absl::Status CarrierWalk::Collect(ArchiveReader& reader, std::string path,
         Unpack(reader, member, unpacked, level, counted);
     TWINPATH_RETURN_IF_ERROR(counted);
     if (!pushed.ok()) {
-      level.Problem("TP232", absl::StrCat(member.Label(), " is not read: ",
-                                          pushed.status().message()));
+      level.Problem(absl::IsDataLoss(pushed.status()) ? "TP233" : "TP232",
+                    absl::StrCat(member.Label(),
+                                 " is not read: ", pushed.status().message()));
       return absl::OkStatus();
     }
     bytes = *std::move(pushed);

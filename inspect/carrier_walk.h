@@ -60,6 +60,8 @@ class CarrierWalk {
     Level(Level* outer, std::string name, absl::string_view format);
     v1::CarrierFacts& facts() { return *report.mutable_carrier(); }
     void Problem(absl::string_view code, absl::string_view detail);
+    // What a reader found about its archive; `part` as in Members.
+    void Remarks(ArchiveReader& reader, absl::string_view part = "");
 
     Level* outer;
     int depth;
@@ -153,10 +155,10 @@ class CarrierWalk {
                        bool inspect, Level& level);
 
   // Gets past a member of an archive that is packed as a whole, or past the
-  // rest of it: it has to be unpacked for that, which counts. Damage shows at
-  // the next member.
+  // rest of it: it has to be unpacked for that, which counts. `known`: that it
+  // cannot be read has been said.
   absl::Status Drain(ArchiveReader& reader, const Member& member,
-                     uint64_t& unpacked, Level& level);
+                     uint64_t& unpacked, Level& level, bool known = false);
 
   absl::Status ReadMember(ArchiveReader& reader, const Member& member,
                           bool inspect, uint64_t& unpacked, Level& level);

@@ -19,7 +19,8 @@ struct Magic {
 };
 
 // Archives and compressed files by the marks their formats define.
-constexpr size_t kTarMark = 257;
+constexpr size_t kTarMarkAt = 257;
+constexpr absl::string_view kTarMark = "ustar";
 const Magic kArchives[] = {
     {0, "!<arch>\n", "ar archive", true, CarrierReader::kAr},
     {0, "!<thin>\n", "thin ar archive", false, CarrierReader::kAr},
@@ -38,19 +39,21 @@ const Magic kArchives[] = {
      CarrierReader::kNone},
     {0, "\xed\xab\xee\xdb", "rpm package", false, CarrierReader::kNone},
     {0, "hsqs", "squashfs image", false, CarrierReader::kNone},
-    {kTarMark, "ustar", "tar archive", true, CarrierReader::kArchive},
+    {kTarMarkAt, kTarMark, "tar archive", true, CarrierReader::kArchive},
 };
 
-// A tar header from before there was a mark: the sum over its bytes, counted
-// with spaces in its own place, stands in it as octal digits.
-bool IsOldTar(absl::string_view head) {
-  constexpr size_t kHeader = 512;
+}  // namespace
+
+bool IsTarHeader(absl::string_view block) {
+  // Counted with spaces in the sum's own place, by some writers with signed
+  // bytes.
   constexpr size_t kSumAt = 148;
   constexpr size_t kSumBytes = 8;
-  if (head.size() < kHeader || head[0] == '\0') return false;
+  if (block.size() < kTarBlockBytes) return false;
+  block = block.substr(0, kTarBlockBytes);
   uint32_t stated = 0;
   size_t digits = 0;
-  for (const char c : head.substr(kSumAt, kSumBytes)) {
+  for (const char c : block.substr(kSumAt, kSumBytes)) {
     if (c == ' ' && digits == 0) continue;
     if (c < '0' || c > '7') break;
     stated = stated * 8 + static_cast<uint32_t>(c - '0');
@@ -58,14 +61,21 @@ bool IsOldTar(absl::string_view head) {
   }
   if (digits < 4) return false;
   uint32_t sum = 0;
-  for (size_t i = 0; i < kHeader; ++i) {
+  int32_t signed_sum = 0;
+  for (size_t i = 0; i < kTarBlockBytes; ++i) {
     const bool in_sum = i >= kSumAt && i < kSumAt + kSumBytes;
-    sum += in_sum ? uint32_t{' '} : static_cast<unsigned char>(head[i]);
+    const char c = in_sum ? ' ' : block[i];
+    sum += static_cast<unsigned char>(c);
+    signed_sum += static_cast<signed char>(c);
   }
-  return sum == stated;
+  return sum == stated || signed_sum == static_cast<int32_t>(stated);
 }
 
-}  // namespace
+bool StartsTar(absl::string_view head) {
+  return IsTarHeader(head) ||
+         (head.size() >= kTarBlockBytes && head[0] != '\0' &&
+          head.substr(kTarMarkAt, kTarMark.size()) == kTarMark);
+}
 
 bool LooksLikeText(absl::string_view bytes) {
   if (bytes.empty()) return false;
@@ -114,7 +124,8 @@ ContentKind KindOfContent(absl::string_view head) {
       return content;
     }
   }
-  if (IsOldTar(head)) {
+  // From before there was a mark.
+  if (IsTarHeader(head)) {
     content.kind = v1::FILE_KIND_ARCHIVE;
     content.archive = "tar archive";
     content.plain_members = true;

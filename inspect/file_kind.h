@@ -13,6 +13,9 @@ namespace twinpath::inspect {
 // First bytes that are looked at; a PTX file may start with a long comment.
 inline constexpr size_t kHeadBytes = 64 << 10;
 
+// Tars are made of blocks of this size.
+inline constexpr size_t kTarBlockBytes = 512;
+
 // What opens a carrier of other files.
 enum class CarrierReader {
   // Nothing does.
@@ -38,6 +41,14 @@ struct ContentKind {
 
 // `head`: the first kHeadBytes of the file, or all of it.
 ContentKind KindOfContent(absl::string_view head);
+
+// Whether the 512 bytes at the start of `block` are the header of a tar member:
+// the sum over them that stands in it is right.
+bool IsTarHeader(absl::string_view block);
+
+// Whether a tar may start with these bytes: a header, or one by its mark alone,
+// which is damaged.
+bool StartsTar(absl::string_view head);
 
 // Whether bytes look like text: no NUL, few control characters.
 bool LooksLikeText(absl::string_view bytes);

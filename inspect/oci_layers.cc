@@ -97,6 +97,13 @@ class ImageWalk {
     ArchiveMember member;
     while (!full_) {
       const absl::StatusOr<bool> more = reader.Next(&member);
+      for (const ArchiveRemark& remark : reader.TakeRemarks()) {
+        // The second time it is known; and what has the digest it should have
+        // was not cut.
+        if (again || (remark.code == "TP232" && !blob.digest.empty())) continue;
+        blobs_.Problem(remark.code,
+                       absl::StrCat("layer ", name, ": ", remark.detail));
+      }
       if (!more.ok()) {
         // The second time it is known.
         if (!again) {
