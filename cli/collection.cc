@@ -172,19 +172,25 @@ void Collection::Add(const v1::FileReport& report, absl::string_view name,
   const bool any_final = std::any_of(
       counts.begin(), counts.end(),
       [](const inspect::TargetCount& count) { return IsFinal(count.target); });
+  const std::vector<inspect::ImageTarget> at_load =
+      inspect::LinkedAtLoad(report);
   std::vector<std::string> sass;
   std::vector<std::string> ptx;
   for (const inspect::TargetCount& count : counts) {
     if (!Selects(targets_, count.target)) continue;
     row.images += count.images;
     row.stored_bytes += count.stored_bytes;
-    if (any_final && !IsFinal(count.target)) continue;
+    const bool linked_at_load = std::find(at_load.begin(), at_load.end(),
+                                          count.target) != at_load.end();
+    if (any_final && !IsFinal(count.target) && !linked_at_load) continue;
     std::vector<std::string>& to =
         count.target.kind == v1::IMAGE_KIND_PTX ||
                 count.target.kind == v1::IMAGE_KIND_RELOCATABLE_PTX
             ? ptx
             : sass;
-    const std::string text = inspect::TargetName(count.target);
+    const std::string text = absl::StrCat(inspect::TargetName(count.target),
+                                          linked_at_load ? "*" : "");
+    row.linked_at_load |= linked_at_load;
     if (std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
   }
   if (row.images == 0 && !troubled && lacking.empty()) return;
@@ -299,6 +305,14 @@ std::string Collection::Render(const ViewOptions& options,
       table.AddRow(std::move(line));
     }
     absl::StrAppend(&out, table.Render(options.width, options.color));
+    if (std::any_of(rows.begin(), rows.end(),
+                    [](const FileRow& row) { return row.linked_at_load; })) {
+      absl::StrAppend(&out, "    ",
+                      Paint("* relocatable code, which the driver links at "
+                            "load (TP216, TP217)",
+                            Style::kDim, options.color),
+                      "\n");
+    }
     if (more > 0) {
       absl::StrAppend(&out, "    and ", more,
                       more == 1 ? " more file" : " more files",

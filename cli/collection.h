@@ -35,9 +35,12 @@ struct FileRow {
   std::string name;
   Health health = Health::kWhole;
   std::string cpu;
-  // Targets without "sm_" and "compute_", in order: "75 80 90a".
+  // Targets without "sm_" and "compute_", in order: "75 80 90a*"; the mark is
+  // that of `linked_at_load`.
   std::string sass;
   std::string ptx;
+  // A target is served by relocatable code alone, in a linked file.
+  bool linked_at_load = false;
   uint64_t images = 0;
   uint64_t kernels = 0;
   uint64_t stored_bytes = 0;

@@ -8,36 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/text.h"
+#include "inspect/summary.h"
 
 namespace twinpath::cli {
 namespace {
 
 // Most targets named as being there instead.
 constexpr size_t kMaxNamed = 12;
-
-bool IsLinked(const v1::FileReport& report) {
-  return report.kind() == v1::FILE_KIND_ELF_EXECUTABLE ||
-         report.kind() == v1::FILE_KIND_ELF_SHARED;
-}
-
-// Whether the driver can load kernels from an image of a linked file.
-bool Loads(const v1::Image& image) {
-  return image.kind() != v1::IMAGE_KIND_RELOCATABLE_SASS &&
-         image.kind() != v1::IMAGE_KIND_RELOCATABLE_PTX &&
-         !(image.kernels_read() && image.kernels().empty());
-}
-
-std::set<inspect::ImageTarget> UsableTargets(const v1::FileReport& report) {
-  std::set<inspect::ImageTarget> targets;
-  for (const v1::Fatbin& fatbin : report.fatbins()) {
-    if (fatbin.registration() == v1::REGISTRATION_LEFT_OVER) continue;
-    for (const v1::Image& image : fatbin.images()) {
-      if (IsLinked(report) && !Loads(image)) continue;
-      targets.insert(inspect::TargetOf(image));
-    }
-  }
-  return targets;
-}
 
 }  // namespace
 
@@ -47,7 +24,8 @@ std::vector<std::string> ExpectedTargets::Add(const v1::FileReport& report) {
   std::vector<std::string> lacking;
   if (words_.empty() || !HasCode(report)) return lacking;
   ++with_code_;
-  const std::set<inspect::ImageTarget> targets = UsableTargets(report);
+  const std::set<inspect::ImageTarget> targets =
+      inspect::LoadableTargets(report);
   for (size_t i = 0; i < words_.size(); ++i) {
     const bool found = std::any_of(targets.begin(), targets.end(),
                                    [&](const inspect::ImageTarget& target) {

@@ -70,11 +70,17 @@ std::string Hosts(const v1::HostGroup& group) {
   return out;
 }
 
+// What a green answer rests on without showing in the file's list of final
+// images: relocatable code that the driver links at load.
+bool SaysWhatItRestsOn(const v1::Reason& reason) {
+  return reason.code() == "TP216" || reason.code() == "TP217";
+}
+
 // Reasons worth showing: those that explain what is not green.
 std::vector<v1::Reason> Shown(const v1::PathPrediction& path, bool details) {
   std::vector<v1::Reason> out;
   for (const v1::Reason& reason : path.reasons()) {
-    if (details ||
+    if (details || SaysWhatItRestsOn(reason) ||
         (!IsGreen(path) && compat::SeverityOf(reason) != v1::SEVERITY_NOTE)) {
       out.push_back(reason);
     }
@@ -107,8 +113,12 @@ void AppendPath(const v1::HostGroup& group, int at,
   std::vector<v1::Reason> reasons = Shown(path, options.details);
   size_t hidden = 0;
   if (!options.details && reasons.size() > 1) {
-    hidden = reasons.size() - 1;
-    reasons.resize(1);
+    // The first decides.
+    const auto others = std::remove_if(
+        reasons.begin() + 1, reasons.end(),
+        [](const v1::Reason& reason) { return !SaysWhatItRestsOn(reason); });
+    hidden = static_cast<size_t>(reasons.end() - others);
+    reasons.erase(others, reasons.end());
   }
   std::string first;
   if (!reasons.empty()) {

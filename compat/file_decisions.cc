@@ -135,6 +135,40 @@ bool FileDecisions::LooksForgotten(const FatbinClass& group,
   return loading_[path] * 2 >= file_.fatbins.size();
 }
 
+bool FileDecisions::RestsOnRelocatable(size_t path, v1::Outcome outcome) const {
+  const auto loads_linked = [](const Decision& decision) {
+    return decision.loads() && !decision.image->relocatable();
+  };
+  const bool any_linked =
+      std::any_of(shapes_.begin(), shapes_.end(),
+                  [&](const Decisions& d) { return loads_linked(d[path]); });
+  // Device link leaves out kernels that nothing launches. One that is in no
+  // linked image at all is such a kernel, where there is linked code to load.
+  const auto linked = [&](uint32_t kernels) {
+    bool left_out = any_linked;
+    for (const KernelClass::Place& place :
+         file_.kernel_classes[kernels].places) {
+      if (loads_linked(ForPlace(place, path))) return true;
+      const std::vector<ImageView>& images = file_.shape(place.shape).images;
+      for (uint32_t i = 0; i < images.size(); ++i) {
+        left_out &=
+            images[i].relocatable() ||
+            std::binary_search(place.missing.begin(), place.missing.end(), i);
+      }
+    }
+    return left_out;
+  };
+  return std::any_of(
+      file_.classes.begin(), file_.classes.end(),
+      [&](const FatbinClass& group) {
+        const Decision& decision = shapes_[group.shape][path];
+        return decision.outcome == outcome && decision.image->relocatable() &&
+               (group.kernel_classes.empty() ||
+                !std::all_of(group.kernel_classes.begin(),
+                             group.kernel_classes.end(), linked));
+      });
+}
+
 const Decision* FileDecisions::Commonest(size_t path,
                                          v1::Outcome outcome) const {
   struct Votes {

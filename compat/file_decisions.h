@@ -57,6 +57,10 @@ class FileDecisions {
   // gaps. By position in FileView::classes.
   bool IsHole(uint32_t group, size_t path) const { return holes_[path][group]; }
 
+  // Whether relocatable code is what some kernel is taken from with `outcome`:
+  // nothing linked that loads has it, so that the driver links at load.
+  bool RestsOnRelocatable(size_t path, v1::Outcome outcome) const;
+
   // The commonest decision with `outcome`, asked per kernel where kernels were
   // read and per fatbin else; nullptr if there is none.
   const Decision* Commonest(size_t path, v1::Outcome outcome) const;

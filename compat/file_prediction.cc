@@ -282,14 +282,6 @@ class FileJudge {
     return absl::StrJoin(parts, ", ");
   }
 
-  bool AnyChosenRelocatable(size_t path, v1::Outcome outcome) const {
-    return std::any_of(decisions_->shapes().begin(), decisions_->shapes().end(),
-                       [&](const Decisions& decisions) {
-                         return decisions[path].outcome == outcome &&
-                                decisions[path].image->relocatable();
-                       });
-  }
-
   void DescribeSuccess(size_t path, const Tally& tally) {
     v1::PathPrediction& result = Path(path);
     if (path == kPlain && (tally.jit_needed > 0 || tally.native == 0)) {
@@ -311,7 +303,7 @@ class FileJudge {
                         "reach it");
       }
       *result.add_reasons() = MakeReason("TP200", detail);
-      if (AnyChosenRelocatable(path, v1::OUTCOME_NATIVE)) {
+      if (decisions_->RestsOnRelocatable(path, v1::OUTCOME_NATIVE)) {
         *result.add_reasons() =
             MakeReason("TP217", "linked by the driver at load");
       }
@@ -319,7 +311,7 @@ class FileJudge {
     if (tally.jit > 0) {
       *result.add_reasons() =
           MakeReason("TP235", Chosen(path, v1::OUTCOME_JIT));
-      if (AnyChosenRelocatable(path, v1::OUTCOME_JIT)) {
+      if (decisions_->RestsOnRelocatable(path, v1::OUTCOME_JIT)) {
         *result.add_reasons() =
             MakeReason("TP216", "linked and compiled by the driver at load");
       }

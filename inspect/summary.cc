@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/target_name.h"
 
@@ -59,6 +60,31 @@ bool HasNoKernels(const v1::Fatbin& fatbin) {
 
 bool IsSass(v1::ImageKind kind) {
   return kind == v1::IMAGE_KIND_SASS || kind == v1::IMAGE_KIND_RELOCATABLE_SASS;
+}
+
+bool IsRelocatable(v1::ImageKind kind) {
+  return kind == v1::IMAGE_KIND_RELOCATABLE_SASS ||
+         kind == v1::IMAGE_KIND_RELOCATABLE_PTX;
+}
+
+bool IsLinked(const v1::FileReport& report) {
+  return report.kind() == v1::FILE_KIND_ELF_EXECUTABLE ||
+         report.kind() == v1::FILE_KIND_ELF_SHARED;
+}
+
+// A piece of libcudadevrt, which device link adds to programs that launch
+// kernels from kernels.
+bool IsDeviceRuntime(const v1::Fatbin& fatbin) {
+  constexpr absl::string_view kPart = "_cuda_device_runtime_cu_";
+  for (const v1::Image& image : fatbin.images()) {
+    for (const v1::Kernel& kernel : image.kernels()) {
+      if (IsRelocatable(image.kind()) &&
+          absl::StrContains(kernel.name(), kPart)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool IsSpecific(v1::TargetSuffix suffix) {
@@ -118,6 +144,39 @@ std::vector<TargetCount> CountTargets(const v1::FileReport& report) {
   std::vector<TargetCount> result;
   for (const auto& [target, count] : counts) result.push_back(count);
   return result;
+}
+
+std::set<ImageTarget> LoadableTargets(const v1::FileReport& report) {
+  const bool linked = IsLinked(report);
+  std::set<ImageTarget> targets;
+  for (const v1::Fatbin& fatbin : report.fatbins()) {
+    if (!Counts(fatbin)) continue;
+    const bool links_at_load =
+        fatbin.registration() == v1::REGISTRATION_REGISTERED &&
+        !IsDeviceRuntime(fatbin);
+    for (const v1::Image& image : fatbin.images()) {
+      if (linked && (IsKernelLess(image) ||
+                     (IsRelocatable(image.kind()) && !links_at_load))) {
+        continue;
+      }
+      targets.insert(TargetOf(image));
+    }
+  }
+  return targets;
+}
+
+std::vector<ImageTarget> LinkedAtLoad(const v1::FileReport& report) {
+  std::vector<ImageTarget> alone;
+  if (!IsLinked(report)) return alone;
+  const std::set<ImageTarget> targets = LoadableTargets(report);
+  for (const ImageTarget& target : targets) {
+    if (!IsRelocatable(target.kind)) continue;
+    ImageTarget linked = target;
+    linked.kind =
+        IsSass(target.kind) ? v1::IMAGE_KIND_SASS : v1::IMAGE_KIND_PTX;
+    if (targets.count(linked) == 0) alone.push_back(target);
+  }
+  return alone;
 }
 
 uint64_t CountImages(const v1::FileReport& report) {

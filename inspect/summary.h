@@ -49,6 +49,19 @@ struct TargetCount {
 // Returns the counts, ordered by target. Left-over images are counted too.
 std::vector<TargetCount> CountTargets(const v1::FileReport& report);
 
+// Returns the targets of what the driver can load kernels from. In files before
+// their link (objects, archives' members, bare images) that is every image that
+// counts. In linked files images without kernels start nothing; relocatable
+// images are there where the host code registers them, for then the driver
+// links them at load (measured: docs/gpu-runs.md), and where they are no piece
+// of the device runtime, which never runs by itself. Left-over images never
+// count.
+std::set<ImageTarget> LoadableTargets(const v1::FileReport& report);
+
+// Returns those of them that no final image of a linked file is there for: they
+// are served by the driver's link at load alone. Ordered.
+std::vector<ImageTarget> LinkedAtLoad(const v1::FileReport& report);
+
 // Number of images in all fatbins of a file.
 uint64_t CountImages(const v1::FileReport& report);
 

@@ -218,10 +218,18 @@ TEST(Expected, WhatCannotRunGivesNoTarget) {
   left_over.mutable_fatbins(0)->set_registration(v1::REGISTRATION_LEFT_OVER);
   v1::FileReport stub = Library("b", 90, 1);
   stub.mutable_fatbins(0)->mutable_images(0)->clear_kernels();
+  // Relocatable code that nothing hands to the driver.
   v1::FileReport unlinked = Library("c", 90, 1);
   unlinked.mutable_fatbins(0)->mutable_images(0)->set_kind(
       v1::IMAGE_KIND_RELOCATABLE_SASS);
-  for (const v1::FileReport& report : {left_over, stub, unlinked}) {
+  unlinked.mutable_fatbins(0)->set_registration(v1::REGISTRATION_SELF_LOADED);
+  // The device runtime of a program that launches kernels from kernels.
+  v1::FileReport runtime = Library("d", 90, 1);
+  v1::Image& part = *runtime.mutable_fatbins(0)->mutable_images(0);
+  part.set_kind(v1::IMAGE_KIND_RELOCATABLE_SASS);
+  part.mutable_kernels(0)->set_name(
+      "__cuda_sm90_cuda_device_runtime_cu_a1b2_graph");
+  for (const v1::FileReport& report : {left_over, stub, unlinked, runtime}) {
     ExpectedTargets expected(Words("sm_90"));
     EXPECT_THAT(expected.Add(report), ElementsAre("sm_90"));
   }
@@ -229,6 +237,40 @@ TEST(Expected, WhatCannotRunGivesNoTarget) {
   stub.set_kind(v1::FILE_KIND_ELF_OBJECT);
   ExpectedTargets expected(Words("sm_90"));
   EXPECT_THAT(expected.Add(stub), IsEmpty());
+}
+
+// The driver links registered relocatable code at load: a library whose device
+// link was for another GPU ran (docs/gpu-runs.md). So it is in the table,
+// marked, and satisfies what is expected, as it does what predict asks for.
+TEST(Expected, RegisteredRelocatableCodeIsThere) {
+  v1::FileReport report = Library("l.so", 80, 1);
+  v1::Fatbin& pieces = *report.add_fatbins();
+  pieces.set_registration(v1::REGISTRATION_REGISTERED);
+  const auto add = [&pieces](v1::ImageKind kind, uint32_t number) {
+    v1::Image& image = *pieces.add_images();
+    image.set_kind(kind);
+    image.mutable_target()->set_number(number);
+    image.mutable_target()->set_suffix(v1::TARGET_SUFFIX_NONE);
+    image.set_kernels_read(true);
+    image.add_kernels()->set_name("k");
+  };
+  add(v1::IMAGE_KIND_RELOCATABLE_SASS, 80);
+  add(v1::IMAGE_KIND_RELOCATABLE_SASS, 90);
+  add(v1::IMAGE_KIND_RELOCATABLE_PTX, 90);
+  ExpectedTargets expected(Words("sm_80,sm_90,compute_90,ptx"));
+  EXPECT_THAT(expected.Add(report), IsEmpty());
+  Collection files({});
+  files.Add(report, "l.so");
+  const std::vector<FileRow> rows = files.SortedRows();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].sass, "80 90*");
+  EXPECT_EQ(rows[0].ptx, "90*");
+  EXPECT_THAT(files.Render({}, 0),
+              HasSubstr("* relocatable code, which the driver links at load"));
+  // Nothing is marked where device link was for all of them.
+  Collection plain({});
+  plain.Add(Library("m.so", 90, 1), "m.so");
+  EXPECT_THAT(plain.Render({}, 0), Not(HasSubstr("*")));
 }
 
 TEST(ReportStream, IsTheTextOfTheWholeMessage) {

@@ -96,6 +96,21 @@ TEST(RenderGroups, DetailsShowEveryReason) {
 }
 
 // What decides stays whole however narrow: word, code, flag.
+TEST(RenderGroups, WhatAGreenAnswerRestsOnIsSaid) {
+  v1::HostGroup group = Spark();
+  v1::PathPrediction& native = *group.mutable_paths(0);
+  native.set_outcome(v1::OUTCOME_NATIVE);
+  native.clear_reasons();
+  native.add_reasons()->set_code("TP200");
+  native.add_reasons()->set_code("TP217");
+  group.mutable_paths(2)->add_reasons()->set_code("TP216");
+  const std::string text = RenderGroups({group}, {});
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("native TP217 relocatable-sass"),
+                    HasSubstr("jit TP206"), HasSubstr("TP216 relocatable-ptx"),
+                    HasSubstr("and 1 more"), Not(HasSubstr("TP200"))));
+}
+
 TEST(RenderGroups, SixtyColumnsCutNoWordThatDecides) {
   GroupViewOptions options;
   options.width = 60;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compat/predict.h"
@@ -231,6 +232,32 @@ TEST(Selection, DeviceRuntimeWithoutPtx) {
   EXPECT_EQ(On("9.0 R580",
                {"k: sm_90", "k: rel:sm_90 rel:compute_90", "other: rel:sm_90"}),
             "native | jit | native");
+}
+
+// Every program built with -rdc=true has its relocatable pieces beside what
+// device link made of them. What the driver links at load is said where it has
+// to.
+TEST(Selection, LinkedAtLoadIsSaidWhereTheAnswerRestsOnIt) {
+  const auto says = [](const std::vector<std::string>& fatbins) {
+    const v1::Prediction prediction =
+        PredictionOf("9.0 R580", MakeArtifact(fatbins));
+    return std::pair(HasReason(prediction.paths(0), "TP217"),
+                     HasReason(prediction.paths(1), "TP216"));
+  };
+  using Said = std::pair<bool, bool>;
+  const std::string pieces = "rel:sm_80 rel:sm_90 rel:compute_90";
+  EXPECT_EQ(says({"k: sm_80 sm_90 compute_90", "k: " + pieces}),
+            Said(false, false));
+  // Device link was for another GPU, and made no PTX.
+  EXPECT_EQ(says({"k: sm_80", "k: " + pieces}), Said(true, true));
+  EXPECT_EQ(says({"k: sm_80 sm_90", "k: " + pieces}), Said(false, true));
+  EXPECT_EQ(says({"k: " + pieces}), Said(true, true));
+  // A kernel that nothing launches is left out by device link.
+  EXPECT_EQ(says({"k: sm_80 sm_90 compute_90", "k,unused: " + pieces}),
+            Said(false, false));
+  // One of two device links.
+  EXPECT_EQ(says({"a: sm_90", "b: sm_80", "b: rel:sm_80 rel:sm_90"}),
+            Said(true, false));
 }
 
 // Thor was 10.1 before CUDA 13 named it 11.0.
