@@ -37,6 +37,7 @@ std::string FatbinCounts(const v1::FileReport& report) {
   std::map<v1::Registration, int> by_registration;
   int damaged = 0;
   for (const v1::Fatbin& fatbin : report.fatbins()) {
+    if (fatbin.bare()) continue;
     ++by_registration[fatbin.registration()];
     if (fatbin.damaged()) ++damaged;
   }
@@ -181,6 +182,46 @@ void AppendCarrier(const v1::CarrierFacts& carrier, const ViewOptions& options,
   AppendField("promise", PromiseText(carrier.promise()), options, out);
 }
 
+// Targets that the driver's link at load serves alone.
+std::string LinkRemark(const v1::FileReport& report,
+                       const ViewOptions& options) {
+  std::vector<std::string> names;
+  for (const inspect::ImageTarget& target : inspect::LinkedAtLoad(report)) {
+    names.push_back(inspect::TargetName(target));
+  }
+  if (names.empty()) return "";
+  return absl::StrCat(
+      "    ",
+      Paint(Wrap(absl::StrCat("only relocatable code, which the driver links "
+                              "at load (TP216, TP217), is for ",
+                              absl::StrJoin(names, ", ")),
+                 static_cast<size_t>(options.width) - 4, 4),
+            Style::kDim, options.color),
+      "\n");
+}
+
+// Why a target may have more kernels than the file, where one has: `kernels`
+// are the file's, by name.
+std::string TotalsRemark(const v1::FileReport& report, uint64_t kernels,
+                         const ViewOptions& options) {
+  if (!report.kernels_read()) return "";
+  const std::vector<inspect::TargetCount> counts =
+      inspect::CountTargets(report);
+  if (std::none_of(counts.begin(), counts.end(),
+                   [kernels](const inspect::TargetCount& count) {
+                     return count.kernels > kernels;
+                   })) {
+    return "";
+  }
+  return absl::StrCat(
+      "    ",
+      Paint(Wrap("a kernel that several fatbins hold counts in each of them "
+                 "here, and once in the file's code",
+                 static_cast<size_t>(options.width) - 4, 4),
+            Style::kDim, options.color),
+      "\n");
+}
+
 }  // namespace
 
 absl::string_view FileKindText(v1::FileKind kind) {
@@ -251,10 +292,11 @@ std::string RenderFileSummary(const v1::FileReport& report,
   if (report.has_elf()) {
     const v1::ElfFacts& elf = report.elf();
     AppendField("needs", JoinBytes(elf.needed(), ", "), options, &out);
-    AppendField(
-        "runpath",
-        JoinBytes(elf.runpath().empty() ? elf.rpath() : elf.runpath(), ":"),
-        options, &out);
+    // Searched before LD_LIBRARY_PATH, and not at all where there is the other.
+    if (elf.runpath().empty()) {
+      AppendField("rpath", JoinBytes(elf.rpath(), ":"), options, &out);
+    }
+    AppendField("runpath", JoinBytes(elf.runpath(), ":"), options, &out);
     std::string runtime;
     if (elf.static_cudart()) {
       runtime = "CUDA runtime linked in statically";
@@ -283,18 +325,28 @@ std::string RenderFileSummary(const v1::FileReport& report,
 
   AppendCarrier(report.carrier(), options, &out);
   std::string code;
+  uint64_t kernels = 0;
   if (report.fatbins().empty()) {
     // A carrier's code is its members'.
     if (!report.has_carrier()) code = "no device code";
   } else {
-    code = absl::StrCat(report.fatbins_size(), " fatbin",
-                        report.fatbins_size() == 1 ? "" : "s",
-                        FatbinCounts(report), ", ",
-                        Plural(inspect::CountImages(report), "image"));
+    // An image outside any fatbin is reported as one that holds it alone.
+    const auto bare = static_cast<uint64_t>(
+        std::count_if(report.fatbins().begin(), report.fatbins().end(),
+                      [](const v1::Fatbin& fatbin) { return fatbin.bare(); }));
+    const uint64_t fatbins =
+        static_cast<uint64_t>(report.fatbins_size()) - bare;
+    if (fatbins > 0) {
+      code =
+          absl::StrCat(Plural(fatbins, "fatbin"), FatbinCounts(report), ", ");
+    }
+    absl::StrAppend(&code, Plural(inspect::CountImages(report), "image"),
+                    bare > 0 && fatbins > 0
+                        ? absl::StrCat(" (", bare, " outside fatbins)")
+                        : "");
     if (report.kernels_read()) {
-      absl::StrAppend(
-          &code, ", ",
-          Plural(inspect::CoverKernels({&report}).size(), "kernel"));
+      kernels = inspect::CoverKernels({&report}).size();
+      absl::StrAppend(&code, ", ", Plural(kernels, "kernel"));
     }
   }
   AppendField("code", code, options, &out);
@@ -313,7 +365,9 @@ std::string RenderFileSummary(const v1::FileReport& report,
                 absl::StrCat("no image for ", absl::StrJoin(words, ", ")),
                 options, &out);
   }
-  absl::StrAppend(&out, totals.Render(false, options));
+  absl::StrAppend(&out, totals.Render(false, options),
+                  LinkRemark(report, options),
+                  TotalsRemark(report, kernels, options));
   std::vector<std::string> image_problems;
   size_t more = 0;
   for (const v1::Fatbin& fatbin : report.fatbins()) {

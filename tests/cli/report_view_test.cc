@@ -124,6 +124,51 @@ TEST(ReportView, ManyProblemsAreCut) {
                     HasSubstr("and 15 more")));
 }
 
+// ld.so(8): DT_RPATH goes before LD_LIBRARY_PATH, DT_RUNPATH behind it, and
+// with the second the first does not count.
+TEST(ReportView, SearchPathsHaveTheirOwnNames) {
+  v1::FileReport report = Report();
+  report.mutable_elf()->add_rpath("$ORIGIN/old");
+  EXPECT_THAT(
+      RenderFileSummary(report, {}),
+      AllOf(HasSubstr("  rpath     $ORIGIN/old\n"), Not(HasSubstr("runpath"))));
+  report.mutable_elf()->add_runpath("$ORIGIN/new");
+  EXPECT_THAT(RenderFileSummary(report, {}),
+              AllOf(HasSubstr("  runpath   $ORIGIN/new\n"),
+                    Not(HasSubstr("  rpath")), Not(HasSubstr("old"))));
+}
+
+TEST(ReportView, KernelsThatCountTwiceAreExplained) {
+  v1::FileReport report = Report();
+  EXPECT_THAT(RenderFileSummary(report, {}), Not(HasSubstr("several fatbins")));
+  *report.add_fatbins() = report.fatbins(0);
+  EXPECT_THAT(RenderFileSummary(report, {}),
+              HasSubstr("a kernel that several fatbins hold counts in each"));
+}
+
+TEST(ReportView, ABareImageIsNoFatbin) {
+  v1::FileReport report = Report();
+  report.mutable_fatbins(0)->set_bare(true);
+  report.mutable_fatbins(0)->mutable_images()->RemoveLast();
+  EXPECT_THAT(RenderFileSummary(report, {}), HasSubstr(" 1 image, 1 kernel\n"));
+  *report.add_fatbins() = Report().fatbins(0);
+  EXPECT_THAT(
+      RenderFileSummary(report, {}),
+      HasSubstr("1 fatbin (1 registered), 3 images (1 outside fatbins)"));
+}
+
+TEST(ReportView, RelocatableCodeThatServesAloneIsNamed) {
+  v1::FileReport report = Report();
+  report.mutable_fatbins(0)->mutable_images(1)->set_kind(
+      v1::IMAGE_KIND_RELOCATABLE_PTX);
+  EXPECT_THAT(RenderFileSummary(report, {}),
+              HasSubstr("only relocatable code, which the driver links at load "
+                        "(TP216, TP217), is for compute_90"));
+  report.mutable_fatbins(0)->set_registration(v1::REGISTRATION_LEFT_OVER);
+  EXPECT_THAT(RenderFileSummary(report, {}),
+              Not(HasSubstr("only relocatable")));
+}
+
 TEST(ReportView, NoDeviceCodeIsSaid) {
   v1::FileReport report;
   report.set_name("libfoo.so");
