@@ -18,6 +18,23 @@ option(TWINPATH_KERNELS "Build kernels/ where nvcc is found" ON)
 
 option(TWINPATH_FUZZ "Build the libFuzzer targets of tests/fuzz (clang)" OFF)
 
+# Saves a third of the time to compile, and hides a missing #include; so they
+# are off but in the presets of which a machine that builds everything from
+# nothing (CI) has the most. Of what tools/test does, the ThreadSanitizer build
+# and clang-tidy stay without: a source that does not include what it uses fails
+# there, as it does in everyone's plain build.
+option(TWINPATH_PRECOMPILED_HEADERS
+       "Precompile what most sources include (GCC)" OFF)
+if(TWINPATH_PRECOMPILED_HEADERS AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  message(STATUS "precompiled headers: left out, the compiler is not GCC")
+  set(TWINPATH_PRECOMPILED_HEADERS OFF)
+endif()
+
+# Optimizing gtest's matchers takes longer than the tests run. The code under
+# test is compiled as the build type says.
+set(TWINPATH_TEST_OPTIMIZATION "" CACHE STRING
+    "Optimization of the tests' own sources, -O0 say; empty: as all others")
+
 # A subset builds faster while one folder is worked on.
 set(TWINPATH_FOLDERS
     proto base inspect compat verdict trust runner agent coordinator cli
@@ -28,6 +45,13 @@ find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  if(TWINPATH_PRECOMPILED_HEADERS)
+    # Without these ccache takes no source that uses a precompiled header. No
+    # source has __DATE__ or __TIME__.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        env CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE_PROGRAM}")
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
 endif()
 
 # lld links the static gRPC several times faster than bfd.

@@ -19,6 +19,39 @@ target_compile_options(twinpath_base_options INTERFACE
 target_compile_definitions(twinpath_base_options INTERFACE
   TWINPATH_VERSION="${PROJECT_VERSION}")
 
+# Makes twinpath_precompiled_<name> of cmake/precompiled/<name>.h, for targets
+# whose sources are compiled with the same options (twinpath_use_precompiled).
+function(twinpath_precompile name)
+  set(target "twinpath_precompiled_${name}")
+  set(source "${PROJECT_BINARY_DIR}/precompiled/${name}.cc")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "// Nothing but the header.\n")
+  add_library(${target} STATIC "${source}")
+  target_link_libraries(${target} PRIVATE twinpath::proto ${ARGN}
+                        twinpath::base_options)
+  target_precompile_headers(${target} PRIVATE
+    "${PROJECT_SOURCE_DIR}/cmake/precompiled/${name}.h")
+endfunction()
+
+# A header that does not fit the target's options is an error, not a slow build:
+# -Winvalid-pch with -Werror.
+function(twinpath_use_precompiled target name)
+  if(TARGET "twinpath_precompiled_${name}")
+    target_precompile_headers(${target} REUSE_FROM "twinpath_precompiled_${name}")
+  endif()
+endfunction()
+
+if(TWINPATH_PRECOMPILED_HEADERS AND proto IN_LIST TWINPATH_FOLDERS)
+  twinpath_precompile(product)
+  if(TWINPATH_BUILD_TESTS)
+    twinpath_precompile(tests GTest::gmock GTest::gtest)
+    # The tests are programs, the libraries fit into shared objects as well.
+    set_target_properties(twinpath_precompiled_tests PROPERTIES
+      POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(twinpath_precompiled_tests PRIVATE
+      -fPIE ${TWINPATH_TEST_OPTIMIZATION})
+  endif()
+endif()
+
 function(twinpath_cc_library)
   cmake_parse_arguments(ARG "TESTONLY" "NAME" "SRCS;HDRS;DEPS" ${ARGN})
   if(ARG_TESTONLY AND NOT TWINPATH_BUILD_TESTS)
@@ -30,6 +63,7 @@ function(twinpath_cc_library)
     target_link_libraries(${target} PUBLIC ${ARG_DEPS}
                           PRIVATE twinpath::base_options)
     target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+    twinpath_use_precompiled(${target} product)
   else()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE ${ARG_DEPS})
@@ -73,6 +107,8 @@ function(twinpath_cc_test)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} twinpath::test_main
                         twinpath::base_options)
+  target_compile_options(${ARG_NAME} PRIVATE ${TWINPATH_TEST_OPTIMIZATION})
+  twinpath_use_precompiled(${ARG_NAME} tests)
   add_dependencies(twinpath_tests ${ARG_NAME})
   include(GoogleTest)
   gtest_discover_tests(${ARG_NAME}
