@@ -43,6 +43,9 @@ namespace {
 // (systemd.exec(5), DynamicUser).
 constexpr uid_t kFirstDynamicUser = 61184;
 constexpr uid_t kLastDynamicUser = 65519;
+// How long twinpath-run may take, told to end, to end a container and remove
+// its storage.
+constexpr absl::Duration kTidyLimit = absl::Minutes(3);
 // How long processes may take to go after SIGKILL; one that waits for a device
 // may never.
 constexpr int kReapTries = 100;
@@ -252,8 +255,9 @@ v1::RunResponse RunEntryAt(const Place& place, const v1::RunRequest& request) {
 
 }  // namespace
 
-v1::RunResponse RunHere(const v1::RunRequest& request) {
-  return RunEntryAt({kBubblewrapSandbox, false, nullptr}, request);
+v1::RunResponse RunHere(const v1::RunRequest& request,
+                        const std::function<bool()>& abandoned) {
+  return RunEntryAt({kBubblewrapSandbox, false, abandoned}, request);
 }
 
 v1::RunResponse RunHereInUnit(const v1::RunRequest& request,
@@ -311,6 +315,7 @@ v1::RunResponse RunEntryInChild(const v1::RunRequest& request,
     options.head_bytes += 512 << 20;
   }
   options.timeout = deadline;
+  if (request.entry().kind() == v1::ENTRY_KIND_OCI) options.grace = kTidyLimit;
   options.cancelled = std::move(cancelled);
   const absl::StatusOr<ProcessResult> result = RunProcess(options);
   if (!result.ok()) {

@@ -31,7 +31,9 @@ v1::Observation RunInChild(const v1::RunRequest& request,
 // What twinpath-run does, in this process: used by its main and by tests. The
 // kind of the entry says what it is: a command, images (load_run.h), a
 // toolchain check (toolchain.h), a container.
-v1::RunResponse RunHere(const v1::RunRequest& request);
+// `abandoned`: as in RunHereInUnit.
+v1::RunResponse RunHere(const v1::RunRequest& request,
+                        const std::function<bool()>& abandoned = nullptr);
 
 // The same inside the systemd run unit, which takes bubblewrap's place: the
 // process has a user of its own (DynamicUser), a control group, no network and

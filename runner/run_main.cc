@@ -11,15 +11,21 @@
 //                                    root
 //   twinpath-run --unit-ended        started by systemd behind one of these,
 //                                    to say why it was ended (ReportUnitEnd)
+//
+// SIGTERM ends it, and by that the sandbox, at once. A container has more to
+// it: there the run is ended and what podman made is removed first.
 
-#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/exit_code.h"
 #include "base/status.h"
@@ -38,13 +44,30 @@ int Complain(const absl::Status& status, int code) {
   return code;
 }
 
+// A signal that ends this process was sent.
+volatile std::sig_atomic_t told_to_end = 0;
+
+// From here on such a signal is noted and no more; who runs a container asks.
+void NoteSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { told_to_end = 1; };
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    sigaction(signal, &action, nullptr);
+  }
+}
+
 int RunAsChild() {
   const int out = ClaimStandardOutput();
   v1::RunRequest request;
   if (const absl::Status status = ReadRequest(request); !status.ok()) {
     return Complain(status, kExitUsage);
   }
-  const v1::RunResponse response = RunHere(request);
+  std::function<bool()> abandoned;
+  if (request.entry().kind() == v1::ENTRY_KIND_OCI) {
+    NoteSignals();
+    abandoned = [] { return told_to_end != 0; };
+  }
+  const v1::RunResponse response = RunHere(request, abandoned);
   if (const absl::Status status = WriteAnswer(out, response); !status.ok()) {
     return Complain(status, kExitInternal);
   }
@@ -76,10 +99,16 @@ int RunAsOciUnit(const std::string& peer_user) {
   RunServerOptions options;
   options.peer_user = peer_user;
   options.containers = true;
-  options.run = [](const v1::RunRequest& request) {
+  NoteSignals();
+  options.run =
+      [](const v1::RunRequest& request) -> absl::StatusOr<v1::RunResponse> {
     // Here an abandoned run ends in order, so that its container and storage
     // go with it.
-    return RunHereInOciUnit(request, [] { return PeerIsGone(STDIN_FILENO); });
+    v1::RunResponse response = RunHereInOciUnit(
+        request, [] { return told_to_end != 0 || PeerIsGone(STDIN_FILENO); });
+    // Why, only systemd knows, and says it (ReportEnd).
+    if (told_to_end != 0) return absl::CancelledError("told to end");
+    return response;
   };
   if (const absl::Status status = ServeRun(STDIN_FILENO, options);
       !status.ok()) {
@@ -99,7 +128,7 @@ int ReportEnd() {
 }  // namespace twinpath::runner
 
 int main(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   // Orphans of the run become children of this process, where the watch still
   // counts them.
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);

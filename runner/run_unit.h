@@ -44,8 +44,9 @@ struct RunServerOptions {
   // Entries of oci_images and no others; false: all others. The two kinds of
   // unit have different rights, and neither does the other's work.
   bool containers = false;
-  // What runs the verified request; RunHere in the unit, a fake in tests.
-  std::function<v1::RunResponse(const v1::RunRequest&)> run;
+  // What runs the verified request; RunHereInUnit in the unit, a fake in tests.
+  // An error is no answer to the caller: somebody else gives it, or nobody.
+  std::function<absl::StatusOr<v1::RunResponse>(const v1::RunRequest&)> run;
 };
 
 // Serves the connection on `socket`, once. Every refusal is an answer, except
