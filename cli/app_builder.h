@@ -49,6 +49,17 @@ struct Options {
 
 using Run = std::function<int(Console&)>;
 
+// Adds an option that may be repeated and takes one value each time, so that
+// what stands behind a value is not taken for another.
+inline CLI::Option* AddRepeated(CLI::App* app, const std::string& name,
+                                std::vector<std::string>& to,
+                                const std::string& text) {
+  return app->add_option(name, to, text)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 // Builds the commands. `run` becomes what the chosen one does. All three must
 // live until the command has run: the callbacks refer to them.
 class Builder {

@@ -22,11 +22,8 @@ void Builder::Up() {
                   "0: any)");
   sub->add_option("--ready-file", o_.up.ready_file,
                   "Written with the address when all are connected");
-  sub->add_option("--simulate", o_.up.simulate,
-                  "Also an agent that simulates this profile")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddRepeated(sub, "--simulate", o_.up.simulate,
+              "Also an agent that simulates this profile");
   sub->add_flag("--no-host", o_.up.no_host, "No agent of this host itself");
   sub->callback(
       [this] { run_ = [this](Console& c) { return RunUp(o_.up, c); }; });
@@ -39,10 +36,7 @@ void Builder::Hosts() {
                           "  twinpath hosts\n"
                           "  twinpath hosts --label site=lab\n"
                           "  twinpath hosts show spark-01");
-  sub->add_option("--label", o_.hosts.labels, "Only hosts with key=value")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddRepeated(sub, "--label", o_.hosts.labels, "Only hosts with key=value");
   CLI::App* show = Command(*sub, "show", "One host with its facts");
   show->add_option("HOST", o_.host, "Name or id")->required();
   sub->require_subcommand(0, 1);

@@ -24,14 +24,6 @@ void Builder::Inspect() {
       "are opened. Exit: 0 device code was found and read whole, 1 none,\n"
       "damaged or an expected target is missing, 2 not a file that can hold\n"
       "any, 3 part could not be read.");
-  const auto list = [sub](const std::string& name, std::vector<std::string>& to,
-                          const std::string& text) {
-    // One value each, so that FILE is not taken for one.
-    sub->add_option(name, to, text)
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
   sub->add_option("FILE", o_.inspect.files, "Files, packages, folders")
       ->required();
   sub->add_flag("--kernels", o_.inspect.kernels,
@@ -45,15 +37,16 @@ void Builder::Inspect() {
   sub->add_option("--match", o_.inspect.match,
                   "Only kernels (and images with one) in whose mangled or "
                   "demangled name this regular expression (RE2) is found");
-  list("--target", o_.inspect.targets,
-       "List only this target: sm_90, 90a, compute_120, ptx");
+  AddRepeated(sub, "--target", o_.inspect.targets,
+              "List only this target: sm_90, 90a, compute_120, ptx");
   sub->add_flag("--members", o_.inspect.members,
                 "The full summary of every file of folders and packages");
-  list("--expect", o_.inspect.expect,
-       "Targets that each FILE, taken as a whole, must hold: sm_90,sm_121,"
-       "ptx");
-  list("--expect-each", o_.inspect.expect_each,
-       "Targets that every file with device code must hold");
+  AddRepeated(
+      sub, "--expect", o_.inspect.expect,
+      "Targets that each FILE, taken as a whole, must hold: sm_90,sm_121,"
+      "ptx");
+  AddRepeated(sub, "--expect-each", o_.inspect.expect_each,
+              "Targets that every file with device code must hold");
   sub->add_flag("--no-kernels", o_.inspect.no_kernels,
                 "Do not decode images (faster)");
   sub->add_flag("--witness", o_.inspect.witness,
@@ -93,21 +86,16 @@ void Builder::Check() {
   sub->add_flag("--toolchain", o_.check_toolchain,
                 "No FILE: whether the CUDA toolkits of this host build what "
                 "its GPUs run");
-  const auto list = [sub](const std::string& name, std::vector<std::string>& to,
-                          const std::string& text) {
-    return sub->add_option(name, to, text)
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
   std::vector<CLI::Option*> of_toolchain = {
-      list("--toolkit", o_.toolchain.toolkits,
-           "With --toolchain: the folder of a toolkit (default: those found)"),
-      list("--gpu", o_.toolchain.gpus,
-           "With --toolchain: a GPU by its UUID (default: one of each model)"),
-      list("--target", o_.toolchain.targets,
-           "With --toolchain: build for a GPU that is not here, such as "
-           "sm_121, and run nothing")};
+      AddRepeated(
+          sub, "--toolkit", o_.toolchain.toolkits,
+          "With --toolchain: the folder of a toolkit (default: those found)"),
+      AddRepeated(
+          sub, "--gpu", o_.toolchain.gpus,
+          "With --toolchain: a GPU by its UUID (default: one of each model)"),
+      AddRepeated(sub, "--target", o_.toolchain.targets,
+                  "With --toolchain: build for a GPU that is not here, such as "
+                  "sm_121, and run nothing")};
   sub->add_option("--expect-exit", o_.check.expect_exit,
                   "Exit code of success (default 0)")
       ->check(CLI::Range(0, 255));
@@ -118,10 +106,7 @@ void Builder::Check() {
   sub->add_option("--expect-pattern", o_.check.expect_pattern,
                   "Regular expression (RE2) that matches in it");
   CheckResults(sub);
-  sub->add_option("--env", o_.check.environment, "NAME=value for the program")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddRepeated(sub, "--env", o_.check.environment, "NAME=value for the program");
   sub->add_option("--timeout", o_.check.timeout,
                   "Limit of a run, such as 90s (default 60s; of --images "
                   "15m)");
@@ -139,8 +124,8 @@ void Builder::Check() {
                   "Repeat runs with tracing: auto (where CUPTI is on this "
                   "host), required or off")
       ->check(CLI::IsMember({"auto", "required", "off"}));
-  list("--must-launch", o_.check.must_launch,
-       "A kernel (mangled name) that must be launched; needs tracing");
+  AddRepeated(sub, "--must-launch", o_.check.must_launch,
+              "A kernel (mangled name) that must be launched; needs tracing");
   sub->add_flag("--strict", o_.check.strict, "Warnings fail");
   sub->add_flag("--all-gpus", o_.check.all_gpus,
                 "Every GPU (default: one of each model)");
@@ -196,11 +181,8 @@ void Builder::Record() {
       "record.");
   sub->add_option("-o,--record", o_.record.record_path,
                   "File to write (default record.json)");
-  sub->add_option("--output", o_.record.outputs,
-                  "Output file of the build (default: found)")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddRepeated(sub, "--output", o_.record.outputs,
+              "Output file of the build (default: found)");
   sub->callback([this] {
     run_ = [this](Console& c) {
       if (o_.record.argv.empty()) {

@@ -33,32 +33,24 @@ void Builder::Predict() {
       "GPU), 1 it fails on one, 3 not known; --require names other paths.\n"
       "With --assume: as the hosts would be.");
   sub->add_option("FILE", o_.predict.files, "The program and its libraries");
-  const auto list = [sub](const std::string& name, std::vector<std::string>& to,
-                          const std::string& text) {
-    // One value each, so that FILE is not taken for one.
-    return sub->add_option(name, to, text)
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
-  list("--host", o_.predict.hosts,
-       "Profile, or file with facts (.json) or a profile (.yaml)");
+  AddRepeated(sub, "--host", o_.predict.hosts,
+              "Profile, or file with facts (.json) or a profile (.yaml)");
   sub->add_flag("--profiles", o_.predict.profiles, "All profiles as hosts");
   sub->add_flag("--matrix", o_.predict.matrix,
                 "All known GPUs under all driver branches");
   sub->add_option("--fleet", o_.predict.fleet_folder,
                   "The coordinator's hosts, or a FOLDER of facts files")
       ->expected(0, 1);
-  list("--assume", o_.predict.assume,
-       "driver=R595, cuda=13.2, libcuda=R595 or gpu=12.1: what changes");
+  AddRepeated(sub, "--assume", o_.predict.assume,
+              "driver=R595, cuda=13.2, libcuda=R595 or gpu=12.1: what changes");
   sub->add_flag("--fix", o_.predict.fix,
                 "What would fix it, and which hosts that gains (always with "
                 "several hosts)");
   sub->add_flag("--details", o_.predict.details, "Every reason");
   sub->add_flag("--kernels", o_.predict.kernels,
                 "JSON: kernels that differ from their files");
-  list("--require", o_.predict.require,
-       "Paths that decide the exit code: native, ptx-jit, plain")
+  AddRepeated(sub, "--require", o_.predict.require,
+              "Paths that decide the exit code: native, ptx-jit, plain")
       ->delimiter(',')
       ->check(CLI::IsMember({"native", "ptx-jit", "plain"}));
   sub->callback([this, sub] {

@@ -20,12 +20,9 @@ void Builder::CheckResults(CLI::App* sub) {
                   "Tolerance: and this part of the expected number more");
   sub->add_flag("--nan-equals-nan", results.nan_equals_nan,
                 "Tolerance: a NaN equals a NaN");
-  sub->add_option("--output-file", results.files,
-                  "File the program leaves in its working folder; it must be "
-                  "there and is compared")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddRepeated(sub, "--output-file", results.files,
+              "File the program leaves in its working folder; it must be "
+              "there and is compared");
   sub->add_option("--reference", results.reference,
                   "Compare with the results in this file");
   sub->add_option("--save-reference", results.save_reference,

@@ -13,21 +13,12 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "base/file.h"
+#include "base/loader_folders.h"
 
 namespace twinpath::compat {
 namespace {
 
 constexpr absl::string_view kInside = "!/";
-
-// Searched without any setting; $LIB is one of the ends.
-constexpr absl::string_view kDefaultFolders[] = {"/lib",
-                                                 "/usr/lib",
-                                                 "/lib64",
-                                                 "/usr/lib64",
-                                                 "/lib/x86_64-linux-gnu",
-                                                 "/usr/lib/x86_64-linux-gnu",
-                                                 "/lib/aarch64-linux-gnu",
-                                                 "/usr/lib/aarch64-linux-gnu"};
 
 // PATH_MAX, and what of the readings of one search path is kept at most: 1,000
 // folders or more.
@@ -85,8 +76,8 @@ bool IsLibrary(const v1::FileReport& file) {
 }
 
 bool IsDefaultFolder(absl::string_view folder) {
-  return std::find(std::begin(kDefaultFolders), std::end(kDefaultFolders),
-                   folder) != std::end(kDefaultFolders);
+  return std::find(std::begin(kLoaderFolders), std::end(kLoaderFolders),
+                   folder) != std::end(kLoaderFolders);
 }
 
 LoaderIndex::LoaderIndex(const v1::ArtifactReport& report) : report_(report) {

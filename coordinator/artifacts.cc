@@ -120,15 +120,12 @@ absl::StatusOr<v1::ListArtifactsResponse> Artifacts::List(
       store_.Read([&](const StoreView& view) -> absl::Status {
         TWINPATH_ASSIGN_OR_RETURN(std::vector<ArtifactRow> rows,
                                   view.ListArtifacts(before, size));
-        uint64_t bytes = 0;
-        for (ArtifactRow& row : rows) {
-          bytes += row.stored.ByteSizeLong();
-          *response.add_artifacts() = std::move(row.stored);
-          if (response.artifacts_size() == size || bytes > kMaxPageBytes) {
-            response.set_next_page_token(absl::StrCat(row.sequence));
-            break;
-          }
-        }
+        response.set_next_page_token(
+            FillPage(rows, size, [&response](ArtifactRow& row) {
+              const uint64_t bytes = row.stored.ByteSizeLong();
+              *response.add_artifacts() = std::move(row.stored);
+              return bytes;
+            }));
         return absl::OkStatus();
       }));
   return response;

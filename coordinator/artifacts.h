@@ -6,12 +6,17 @@
 #ifndef TWINPATH_COORDINATOR_ARTIFACTS_H_
 #define TWINPATH_COORDINATOR_ARTIFACTS_H_
 
+#include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/digest.h"
 #include "base/mutex.h"
 #include "coordinator/blobs.h"
@@ -62,6 +67,22 @@ absl::StatusOr<int64_t> PageSize(int32_t asked);
 // A page ends early behind this many bytes: no client takes an answer without
 // bound, and one row may hold a manifest of 2 MiB.
 inline constexpr uint64_t kMaxPageBytes = 16 << 20;
+
+// Moves rows into a page by `add`, which returns the row's bytes, until it
+// holds `size` of them or kMaxPageBytes; returns the token of the next page,
+// empty where fewer rows came.
+template <typename Row, typename Add>
+std::string FillPage(std::vector<Row>& rows, int64_t size, Add add) {
+  uint64_t bytes = 0;
+  int64_t taken = 0;
+  for (Row& row : rows) {
+    bytes += add(row);
+    if (++taken == size || bytes > kMaxPageBytes) {
+      return absl::StrCat(row.sequence);
+    }
+  }
+  return "";
+}
 
 // Parses a page token that is a number; 0 for an empty one.
 absl::StatusOr<int64_t> NumberToken(absl::string_view token);

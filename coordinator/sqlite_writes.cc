@@ -34,6 +34,26 @@ std::string SweepBytes(const v1::Sweep& sweep) {
   return body.SerializeAsString();
 }
 
+// Binds what of a cell may change: ordinal, state, exclusive, needs_facts,
+// leases, lease_id, lease_session, lease_expire, lease_started, not_before,
+// result_id, unstable, reasons, body.
+SqliteQuery& BindChanging(const CellRow& row, SqliteQuery& query) {
+  return query.Int(row.ordinal)
+      .Int(row.cell.state())
+      .Int(row.exclusive ? 1 : 0)
+      .Int(row.needs_facts ? 1 : 0)
+      .Int(row.cell.leases())
+      .Text(row.lease_id)
+      .Int(static_cast<int64_t>(row.lease_session))
+      .Time(row.lease_expire)
+      .Int(row.lease_started ? 1 : 0)
+      .Time(row.not_before)
+      .Text(row.result_id)
+      .Int(row.unstable ? 1 : 0)
+      .Blob(ReasonBytes(row))
+      .Blob(CellBytes(row));
+}
+
 }  // namespace
 
 absl::Status SqliteTransaction::ChangeOne(SqliteQuery& query,
@@ -214,25 +234,11 @@ absl::Status SqliteTransaction::InsertCell(const CellRow& row) {
       "exclusive, needs_facts, leases, lease_id, lease_session, lease_expire, "
       "lease_started, not_before, result_id, unstable, reasons, body) "
       "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  return query.Text(row.cell.id())
+  query.Text(row.cell.id())
       .Text(row.cell.sweep_id())
       .Text(row.cell.host_id())
-      .Text(row.cell.host_name())
-      .Int(row.ordinal)
-      .Int(row.cell.state())
-      .Int(row.exclusive ? 1 : 0)
-      .Int(row.needs_facts ? 1 : 0)
-      .Int(row.cell.leases())
-      .Text(row.lease_id)
-      .Int(static_cast<int64_t>(row.lease_session))
-      .Time(row.lease_expire)
-      .Int(row.lease_started ? 1 : 0)
-      .Time(row.not_before)
-      .Text(row.result_id)
-      .Int(row.unstable ? 1 : 0)
-      .Blob(ReasonBytes(row))
-      .Blob(CellBytes(row))
-      .Run();
+      .Text(row.cell.host_name());
+  return BindChanging(row, query).Run();
 }
 
 absl::Status SqliteTransaction::PutCell(const CellRow& row) {
@@ -241,21 +247,7 @@ absl::Status SqliteTransaction::PutCell(const CellRow& row) {
       "needs_facts = ?, leases = ?, lease_id = ?, lease_session = ?, "
       "lease_expire = ?, lease_started = ?, not_before = ?, result_id = ?, "
       "unstable = ?, reasons = ?, body = ? WHERE id = ?");
-  query.Int(row.ordinal)
-      .Int(row.cell.state())
-      .Int(row.exclusive ? 1 : 0)
-      .Int(row.needs_facts ? 1 : 0)
-      .Int(row.cell.leases())
-      .Text(row.lease_id)
-      .Int(static_cast<int64_t>(row.lease_session))
-      .Time(row.lease_expire)
-      .Int(row.lease_started ? 1 : 0)
-      .Time(row.not_before)
-      .Text(row.result_id)
-      .Int(row.unstable ? 1 : 0)
-      .Blob(ReasonBytes(row))
-      .Blob(CellBytes(row))
-      .Text(row.cell.id());
+  BindChanging(row, query).Text(row.cell.id());
   return ChangeOne(query, absl::StrCat("cell ", row.cell.id()));
 }
 

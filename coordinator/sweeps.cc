@@ -267,15 +267,12 @@ absl::StatusOr<v1::ListSweepsResponse> Sweeps::List(
       store_.Read([&](const StoreView& view) -> absl::Status {
         TWINPATH_ASSIGN_OR_RETURN(std::vector<SweepRow> rows,
                                   view.ListSweeps(before, size));
-        uint64_t bytes = 0;
-        for (SweepRow& row : rows) {
-          bytes += row.sweep.ByteSizeLong();
-          *response.add_sweeps() = std::move(row.sweep);
-          if (response.sweeps_size() == size || bytes > kMaxPageBytes) {
-            response.set_next_page_token(absl::StrCat(row.sequence));
-            break;
-          }
-        }
+        response.set_next_page_token(
+            FillPage(rows, size, [&response](SweepRow& row) {
+              const uint64_t bytes = row.sweep.ByteSizeLong();
+              *response.add_sweeps() = std::move(row.sweep);
+              return bytes;
+            }));
         return absl::OkStatus();
       }));
   return response;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/loader_folders.h"
 #include "base/subprocess.h"
 #include "runner/facts.h"
 
@@ -29,16 +30,6 @@ constexpr absl::string_view kDriverFolders[] = {
     "/run/nvidia/driver/usr/lib/x86_64-linux-gnu",
     "/run/nvidia/driver/usr/lib/aarch64-linux-gnu",
     "/run/opengl-driver/lib"};
-
-// Searched by the loader without a cache.
-constexpr absl::string_view kDefaultFolders[] = {"/lib",
-                                                 "/usr/lib",
-                                                 "/lib64",
-                                                 "/usr/lib64",
-                                                 "/lib/x86_64-linux-gnu",
-                                                 "/usr/lib/x86_64-linux-gnu",
-                                                 "/lib/aarch64-linux-gnu",
-                                                 "/usr/lib/aarch64-linux-gnu"};
 
 constexpr absl::string_view kCudaLibraries[] = {
     "libcudart",  "libcublas", "libcublasLt",  "libcudnn",
@@ -137,7 +128,7 @@ std::string DriverFolder() {
   for (const CachedLibrary& library : LoaderCache()) {
     if (library.soname == kDriverLibrary && Readable(library.path)) return "";
   }
-  for (const absl::string_view folder : kDefaultFolders) {
+  for (const absl::string_view folder : kLoaderFolders) {
     if (Readable(absl::StrCat(folder, "/", kDriverLibrary))) return "";
   }
   for (const absl::string_view folder : kDriverFolders) {
@@ -153,7 +144,7 @@ std::vector<std::string> CudaLibraryStems() {
 }
 
 std::vector<std::string> DefaultLibraryFolders() {
-  return {std::begin(kDefaultFolders), std::end(kDefaultFolders)};
+  return {std::begin(kLoaderFolders), std::end(kLoaderFolders)};
 }
 
 std::vector<v1::Library> CudaLibrariesIn(

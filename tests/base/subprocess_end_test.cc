@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "base/subprocess.h"
+#include "tests/base/test_child.h"
 
 namespace twinpath {
 namespace {
@@ -23,16 +24,6 @@ namespace {
 using Ending = ProcessResult::Ending;
 using ::testing::AnyOf;
 using ::testing::StartsWith;
-
-ProcessOptions Child(std::vector<std::string> arguments) {
-  ProcessOptions options;
-  const absl::StatusOr<std::string> program = FindCompanion("base_test_child");
-  EXPECT_THAT(program, IsOk());
-  options.argv = {program.value_or("")};
-  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-  options.timeout = absl::InfiniteDuration();
-  return options;
-}
 
 // A pipe by which a child tells that it is ready, and that it is gone.
 class ReadyPipe {

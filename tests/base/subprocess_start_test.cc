@@ -15,22 +15,13 @@
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "base/subprocess.h"
+#include "tests/base/test_child.h"
 
 namespace twinpath {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-ProcessOptions Child(std::vector<std::string> arguments) {
-  ProcessOptions options;
-  const absl::StatusOr<std::string> program = FindCompanion("base_test_child");
-  EXPECT_THAT(program, IsOk());
-  options.argv = {program.value_or("")};
-  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
-  options.timeout = absl::InfiniteDuration();
-  return options;
-}
 
 std::string OutputOf(const ProcessOptions& options) {
   const absl::StatusOr<ProcessResult> result = RunProcess(options);

@@ -143,6 +143,18 @@ void ForAll(uint64_t seed, int artifacts, int hosts_each, uint32_t most_fatbins,
   }
 }
 
+// The artifact with one more image in fatbin `at`, at a place that
+// `of_artifact` chooses.
+Fatbins WithImage(Fatbins fatbins, size_t at, const std::string& added,
+                  Generator& of_artifact) {
+  auto [kernels, images] = Halves(fatbins[at]);
+  images.insert(images.begin() +
+                    of_artifact.Below(static_cast<uint32_t>(images.size()) + 1),
+                added);
+  fatbins[at] = Join(kernels, images);
+  return fatbins;
+}
+
 // Adding an image never turns a green path red, but where the driver then takes
 // just this image and it does not load: after its choice the driver tries
 // nothing else. An image that the GPU cannot take at all changes no outcome.
@@ -153,15 +165,10 @@ TEST(Property, AddingAnImage) {
     Generator of_artifact(SeedOf(Text(fatbins)));
     const std::string added = of_artifact.Image();
     const size_t at = of_artifact.Below(static_cast<uint32_t>(fatbins.size()));
-    auto [kernels, images] = Halves(fatbins[at]);
-    images.insert(
-        images.begin() +
-            of_artifact.Below(static_cast<uint32_t>(images.size()) + 1),
-        added);
-    Fatbins more = fatbins;
-    more[at] = Join(kernels, images);
+    const Fatbins more = WithImage(fatbins, at, added, of_artifact);
     const v1::Prediction after = On(host, more);
-    const v1::Prediction alone = On(host, Fatbins{Join(kernels, {added})});
+    const v1::Prediction alone =
+        On(host, Fatbins{Join(Halves(fatbins[at]).first, {added})});
     for (int path = 0; path < 3; ++path) {
       const v1::PathPrediction& of_alone = alone.paths(path);
       if (Green(before.paths(path)) && !Green(after.paths(path)) &&
@@ -189,13 +196,7 @@ TEST(Property, AddingPtxLeavesNativeAlone) {
     Generator of_artifact(SeedOf(Text(fatbins)));
     const std::string added = of_artifact.Ptx();
     const size_t at = of_artifact.Below(static_cast<uint32_t>(fatbins.size()));
-    auto [kernels, images] = Halves(fatbins[at]);
-    images.insert(
-        images.begin() +
-            of_artifact.Below(static_cast<uint32_t>(images.size()) + 1),
-        added);
-    Fatbins more = fatbins;
-    more[at] = Join(kernels, images);
+    const Fatbins more = WithImage(fatbins, at, added, of_artifact);
     const v1::Prediction before = On(host, fatbins);
     const v1::Prediction after = On(host, more);
     const bool same_gaps =
