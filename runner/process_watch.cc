@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -135,6 +136,21 @@ std::vector<pid_t> ProcessesOfControlGroup(const std::string& root) {
     }
   });
   return {pids.begin(), pids.end()};
+}
+
+std::optional<uint64_t> TakenForMemory(const std::string& root) {
+  std::optional<uint64_t> taken;
+  VisitControlGroups(root, [&](std::string folder, bool unified) {
+    // Where systemd delegates the group it starts its own commands in one of
+    // their own below it.
+    if (absl::EndsWith(folder, "/.control")) folder = DirName(folder);
+    // cgroup-v2.rst; Documentation/admin-guide/cgroup-v1/memory.rst.
+    const std::string text =
+        Small(folder + (unified ? "/memory.events" : "/memory.oom_control"));
+    if (text.find("oom_kill ") == std::string::npos) return;
+    taken = taken.value_or(0) + SumOf(text, {"oom_kill"});
+  });
+  return taken;
 }
 
 bool ParseProcessStat(absl::string_view line, ProcessStat& stat) {

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,10 @@ TreeUsage UsageOfControlGroup(const std::string& root = "");
 // ProtectProc= the tree in /proc has gaps: who may not be looked into is not
 // there, and what is below it cannot be reached.
 std::vector<pid_t> ProcessesOfControlGroup(const std::string& root = "");
+
+// How many processes of that control group the kernel has taken for want of
+// memory, since the group was made. Nothing where it does not say.
+std::optional<uint64_t> TakenForMemory(const std::string& root = "");
 
 // One line of /proc/<pid>/stat.
 struct ProcessStat {

@@ -198,6 +198,7 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   options.cancelled = [&] {
     return watch.Exceeded() || (place.abandoned && place.abandoned());
   };
+  const uint64_t taken_before = TakenForMemory().value_or(0);
   SetTime(absl::Now(), observation.mutable_start_time());
   const absl::StatusOr<ProcessResult> result = RunProcess(options);
   if (!result.ok()) {
@@ -218,6 +219,11 @@ v1::Observation RunAt(const Place& place, const v1::RunRequest& request) {
   const InsideReport ended = ReadInsideReport(report->get());
   observation.set_landlock_abi(static_cast<uint32_t>(ended.landlock_abi));
   SetEnding(*result, ended, watch, *program, observation);
+  if (place.unit && observation.ending() == v1::ENDING_SIGNALED &&
+      observation.signal() == SIGKILL && watch.problem().empty() &&
+      TakenForMemory().value_or(0) > taken_before) {
+    observation.set_problem(std::string(kTakenForMemory));
+  }
   if (!all_ended && observation.problem().empty()) {
     observation.set_problem("hung: a process of the run survived SIGKILL");
   }

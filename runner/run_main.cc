@@ -30,6 +30,7 @@
 #include "base/exit_code.h"
 #include "base/status.h"
 #include "runner/child_protocol.h"
+#include "runner/process_watch.h"
 #include "runner/run.h"
 #include "runner/run_unit.h"
 #include "runner/unit_socket.h"
@@ -120,7 +121,9 @@ int RunAsOciUnit(const std::string& peer_user) {
 
 int ReportEnd() {
   const char* const result = std::getenv("SERVICE_RESULT");
-  ReportUnitEnd(STDIN_FILENO, result == nullptr ? "" : result).IgnoreError();
+  ReportUnitEnd(STDIN_FILENO, result == nullptr ? "" : result,
+                TakenForMemory().value_or(0))
+      .IgnoreError();
   return kExitPass;
 }
 

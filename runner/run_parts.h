@@ -24,6 +24,11 @@ inline constexpr char kUnitSandbox[] = "systemd";
 inline constexpr char kBubblewrapSandbox[] = "bubblewrap";
 inline constexpr char kPodmanSandbox[] = "podman";
 
+// Observation.problem where the kernel ended a run in the unit for memory.
+inline constexpr absl::string_view kTakenForMemory =
+    "memory limit: the kernel ended it, since the unit held more than its "
+    "MemoryMax or the host had no memory left";
+
 // Where process 1 of the sandbox reports, and finds its variables
 // (inside_main.cc).
 inline constexpr int kReportFd = 3;

@@ -20,6 +20,7 @@
 #ifndef TWINPATH_RUNNER_RUN_UNIT_H_
 #define TWINPATH_RUNNER_RUN_UNIT_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -56,10 +57,13 @@ absl::Status ServeRun(int socket, const RunServerOptions& options);
 // What the unit says last (ExecStopPost=), where systemd ended it before it
 // could answer: `result` is $SERVICE_RESULT (systemd.exec(5)). "timeout" (the
 // unit's RuntimeMaxSec was over) is an answer that the run timed out,
-// "oom-kill" one that memory was short. Nothing is said for others: "success"
-// has answered, and what else there is a fault, which the closed connection
-// tells.
-absl::Status ReportUnitEnd(int socket, absl::string_view result);
+// "oom-kill" one that memory was short. So is "signal" where the kernel has
+// taken processes of the unit for want of memory (`taken`, TakenForMemory):
+// with OOMPolicy=continue systemd does not say it of the runner itself. Nothing
+// is said for others: "success" has answered, and what else there is a fault,
+// which the closed connection tells.
+absl::Status ReportUnitEnd(int socket, absl::string_view result,
+                           uint64_t taken);
 
 // The caller's side. Opens one file of the artifact for reading.
 using FileOpener =

@@ -236,7 +236,8 @@ absl::Status ServeRun(int socket, const RunServerOptions& options) {
   return WriteMessage(socket, Patience::For(kPeerPatience), reply);
 }
 
-absl::Status ReportUnitEnd(int socket, absl::string_view result) {
+absl::Status ReportUnitEnd(int socket, absl::string_view result,
+                           uint64_t taken) {
   v1::UnitRunReply reply;
   v1::Observation& observation =
       *reply.mutable_response()->mutable_observation();
@@ -246,12 +247,10 @@ absl::Status ReportUnitEnd(int socket, absl::string_view result) {
     observation.set_problem(
         "the unit's limit on time (RuntimeMaxSec) was over before the run was; "
         "the host's unit file sets it");
-  } else if (result == "oom-kill") {
+  } else if (result == "oom-kill" || (result == "signal" && taken > 0)) {
     observation.set_ending(v1::ENDING_SIGNALED);
     observation.set_signal(SIGKILL);
-    observation.set_problem(
-        "memory limit: the unit held more than its MemoryMax, and the kernel "
-        "ended it");
+    observation.set_problem(std::string(kTakenForMemory));
   } else {
     return absl::OkStatus();
   }

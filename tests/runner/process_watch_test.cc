@@ -112,6 +112,21 @@ TEST_F(ControlGroup, ItsProcessesWithoutThisOne) {
               ::testing::ElementsAre(12, 13));
 }
 
+TEST_F(ControlGroup, WhatTheKernelTookForWantOfMemory) {
+  EXPECT_EQ(TakenForMemory(root_.path()), std::nullopt);
+  Put("/proc/self/cgroup", "0::/s/x.service\n");
+  Put("/sys/fs/cgroup/s/x.service/memory.events",
+      "low 0\nhigh 0\nmax 812\noom 5\noom_kill 2\noom_group_kill 0\n");
+  EXPECT_EQ(TakenForMemory(root_.path()), 2u);
+  // Of a unit with Delegate=, systemd's own commands.
+  Put("/proc/self/cgroup", "0::/s/x.service/.control\n");
+  EXPECT_EQ(TakenForMemory(root_.path()), 2u);
+  Put("/proc/self/cgroup", "8:pids:/s/x\n4:memory:/s/x\n0::/s/x\n");
+  Put("/sys/fs/cgroup/memory/s/x/memory.oom_control",
+      "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+  EXPECT_EQ(TakenForMemory(root_.path()), 3u);
+}
+
 TEST_F(ControlGroup, NoneIsZero) {
   EXPECT_EQ(UsageOfControlGroup(root_.path()).resident_bytes, 0u);
   EXPECT_EQ(UsageOfControlGroup(root_.path()).tasks, 0u);
