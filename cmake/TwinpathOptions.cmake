@@ -46,10 +46,11 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
   if(TWINPATH_PRECOMPILED_HEADERS)
-    # Without these ccache takes no source that uses a precompiled header. No
-    # source has __DATE__ or __TIME__.
+    # Without these ccache takes no source that uses a precompiled header, and
+    # preprocesses each before it compiles it. No source has __DATE__ or __TIME__.
     set(CMAKE_CXX_COMPILER_LAUNCHER
-        env CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE_PROGRAM}")
+        env CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+        "${CCACHE_PROGRAM}")
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
 endif()
