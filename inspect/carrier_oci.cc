@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,9 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "inspect/archive.h"
 #include "inspect/carrier_walk.h"
 #include "inspect/oci.h"
+#include "inspect/oci_layout.h"
 #include "inspect/promise.h"
 
 namespace twinpath::inspect {
@@ -56,8 +60,60 @@ absl::Status CarrierWalk::RunLayout(const OciFiles& files,
   return on_report_(std::move(level.report));
 }
 
+std::optional<std::set<std::string>> CarrierWalk::FindImage(
+    const ByteSource& source) const {
+  const absl::StatusOr<std::unique_ptr<ArchiveReader>> opened =
+      ArchiveReader::Open(source);
+  if (!opened.ok()) return std::nullopt;
+  ArchiveReader& reader = **opened;
+  const bool packed = !reader.filters().empty();
+  std::optional<std::set<std::string>> named;
+  bool usual = true;
+  bool index = false;
+  bool layout = false;
+  bool manifest = false;
+  uint64_t unpacked = 0;
+  ArchiveMember member;
+  while (reader.Next(&member).value_or(false)) {
+    const std::string path = CleanOciPath(member.path);
+    if (path.empty()) continue;
+    usual = usual && MayBeOciPath(path);
+    if (packed && !MayBeSavedImagePath(path, member.directory)) {
+      return std::nullopt;
+    }
+    if (!member.regular) continue;
+    index |= path == kOciIndex;
+    layout |= path == kOciLayoutFile;
+    if (path == kDockerManifest) {
+      manifest = true;
+      const absl::StatusOr<std::string> text =
+          reader.Head(kMaxOciJsonBytes + 1);
+      if (text.ok() && text->size() <= kMaxOciJsonBytes) {
+        named = NamesOfManifest(*text);
+      }
+    }
+    if (!packed) continue;
+    const absl::Status read = reader.Read([&](absl::string_view piece) {
+      unpacked += piece.size();
+      return unpacked > limits_.total_bytes ||
+                     Bomb(unpacked, reader.stored_bytes_read())
+                 ? absl::CancelledError("a bomb")
+                 : absl::OkStatus();
+    });
+    // What reads the members says so.
+    if (absl::IsCancelled(read)) return std::nullopt;
+  }
+  if (named) return named;
+  if ((index && layout) || (usual && (index || manifest))) {
+    return std::set<std::string>();
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<bool> CarrierWalk::Oci(const ByteSource& source,
                                       const std::string& name, Level* outer) {
+  const std::optional<std::set<std::string>> named = FindImage(source);
+  if (!named) return false;
   TWINPATH_ASSIGN_OR_RETURN(std::unique_ptr<ArchiveReader> reader,
                             ArchiveReader::Open(source));
   Level level(outer, name, kOciFormat);
@@ -67,7 +123,8 @@ absl::StatusOr<bool> CarrierWalk::Oci(const ByteSource& source,
   }
   Spooled spooled;
   OciFiles files;
-  std::vector<std::string> paths;
+  uint64_t others = 0;
+  std::string first_other;
   std::vector<std::pair<std::string, std::string>> links;
   absl::Status read;
   uint64_t unpacked = 0;
@@ -82,7 +139,10 @@ absl::StatusOr<bool> CarrierWalk::Oci(const ByteSource& source,
     if (!*more) break;
     std::string path = CleanOciPath(member.path);
     if (path.empty()) continue;
-    if (!MayBeOciPath(path)) return false;
+    if (!MayBeOciPath(path) && !named->contains(path)) {
+      if (member.regular && ++others == 1) first_other = Printable(path);
+      continue;
+    }
     if (!member.link_target.empty()) {
       // Older docker save: layers that are there twice.
       links.emplace_back(
@@ -91,11 +151,17 @@ absl::StatusOr<bool> CarrierWalk::Oci(const ByteSource& source,
                                         : absl::StrCat(DirName(path), "/",
                                                        member.link_target)));
     } else if (member.regular) {
-      paths.push_back(path);
       read = Collect(*reader, std::move(path), unpacked, level, spooled, files);
     }
   }
-  if (!LooksLikeOci(paths)) return false;
+  if (others > 0) {
+    level.Problem("TP232",
+                  absl::StrCat(others,
+                               " files beside the image are "
+                               "no part of it, and not "
+                               "inspected: ",
+                               first_other, others > 1 ? " and more" : ""));
+  }
   for (const auto& [link, target] : links) {
     if (const auto file = files.find(target); file != files.end()) {
       files.emplace(link, file->second);

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,8 +127,14 @@ class CarrierWalk {
   absl::StatusOr<bool> Archive(const ByteSource& source,
                                const std::string& name, Level* outer);
 
+  // Whether a tar is a saved oci_image, by its documents. Returns the paths
+  // that its manifest.json names, where it is one; nothing where it is not.
+  // One that is packed is given up at the first name that none has.
+  std::optional<std::set<std::string>> FindImage(
+      const ByteSource& source) const;
+
   // Inspects a tar that is a saved oci_image. Returns false if it is
-  // another tar, which its first name tells in nearly all cases.
+  // another tar.
   absl::StatusOr<bool> Oci(const ByteSource& source, const std::string& name,
                            Level* outer);
 

@@ -1,15 +1,16 @@
 // oci_images: an OCI image layout (oci-layout, index.json, blobs/) or
-// what `docker save` writes (manifest.json), as files by their paths in it,
-// whatever they come from. Finds the images, verifies what is named by its
-// digest, and says which files are in an image in the end.
+// what `docker save` and others write (manifest.json and what it names), as
+// files by their paths in it, whatever they come from. Finds the images,
+// verifies what is named by its digest, and says which files are in an image in
+// the end.
 //
 // Layers are walked from the top to the lowest, so that a file which a later
 // layer replaces or removes is never unpacked. Rules: OCI image-spec,
 // image-layout.md, image-index.md, manifest.md, layer.md.
 //
-// How it meets the rest: carrier_oci.cc collects the files of a tar whose first
-// member's name MayBeOciPath, asks LooksLikeOci, and calls WalkOci with hooks
-// that inspect members; twinpath-inspect does the same for a folder's opened
+// How it meets the rest: carrier_oci.cc looks for the documents in a tar,
+// collects the files of an image, and calls WalkOci with hooks that inspect
+// members; twinpath-inspect does the same for a folder's opened
 // files (InspectRequest.oci_layout). Not thread-safe; no state between calls.
 
 #ifndef TWINPATH_INSPECT_OCI_H_
@@ -19,6 +20,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,13 +49,19 @@ inline constexpr size_t kMaxOciDocuments = 1024;
 // Most names of files and folders that are remembered of an image.
 inline constexpr size_t kMaxOciNames = 2'000'000;
 
-// Whether a layout may hold a file at `path`. Tells, by its first member, a tar
-// that need not be looked at further.
+// Whether a layout may hold a file at `path`, by the names that most writers
+// use.
 bool MayBeOciPath(absl::string_view path);
 
-// Whether files with these paths are a layout: every one may be in one, and
-// there is an index.json or a manifest.json.
-bool LooksLikeOci(const std::vector<std::string>& paths);
+// Whether any writer may give a file of an image this path in a tar: that of
+// MayBeOciPath, a document or a tar in the top folder or one below it. Tells
+// packed tars that need not be looked at further.
+bool MayBeSavedImagePath(absl::string_view path, bool directory);
+
+// The paths of configurations and layers that a manifest.json names, as
+// CleanOciPath makes them. Nothing if it is no such document: a list of
+// entries with Config and Layers.
+std::optional<std::set<std::string>> NamesOfManifest(absl::string_view json);
 
 // Makes "usr/lib/x" of "./usr//lib/x" and "/usr/bin/../lib/x"; what leads out
 // of the root stays in it.

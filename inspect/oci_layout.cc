@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "inspect/file_kind.h"
 #include "inspect/json.h"
 
 namespace twinpath::inspect {
@@ -253,11 +254,14 @@ class LayoutReader {
       for (const Json& layer : *layers) {
         if (!RoomForLayer(image, path)) break;
         OciBlob blob = DockerBlob(TextOf(layer));
-        // In the older form layers lie there as they are, which is what
-        // diff_ids are the digests of.
         const size_t at = image.layers.size();
-        if (blob.digest.empty() && diffs != nullptr && at < diffs->size()) {
-          blob.digest = TextOf((*diffs)[at]);
+        const std::string diff =
+            diffs != nullptr && at < diffs->size() ? TextOf((*diffs)[at]) : "";
+        // diff_ids are digests of what layers unpack to.
+        if (blob.digest.empty() || blob.digest == diff) {
+          TWINPATH_ASSIGN_OR_RETURN(const bool packed,
+                                    blobs_.IsPacked(blob.path));
+          blob.digest = packed ? "" : diff;
         }
         image.layers.push_back(std::move(blob));
       }
@@ -273,13 +277,16 @@ class LayoutReader {
     return false;
   }
 
-  // "blobs/sha256/HEX" and "HEX.json" are named by their digest.
+  // "blobs/sha256/HEX", "HEX.json", and of go-containerregistry "sha256:HEX"
+  // and "HEX.tar.gz" are named by their digest.
   static OciBlob DockerBlob(const std::string& path) {
     OciBlob blob;
     blob.path = CleanOciPath(path);
     absl::string_view hex = blob.path;
-    absl::ConsumePrefix(&hex, "blobs/sha256/");
-    absl::ConsumeSuffix(&hex, ".json");
+    absl::ConsumePrefix(&hex, "blobs/sha256/") ||
+        absl::ConsumePrefix(&hex, "sha256:") ||
+        absl::ConsumeSuffix(&hex, ".json") ||
+        absl::ConsumeSuffix(&hex, ".tar.gz");
     if (IsHexDigest(hex)) blob.digest = absl::StrCat("sha256:", hex);
     return blob;
   }
@@ -383,6 +390,15 @@ absl::StatusOr<const ByteSource*> OciBlobs::Find(const OciBlob& blob,
   return &source;
 }
 
+absl::StatusOr<bool> OciBlobs::IsPacked(const std::string& path) const {
+  const auto file = files_.find(path);
+  if (file == files_.end()) return false;
+  TWINPATH_ASSIGN_OR_RETURN(const std::string head,
+                            ReadUpTo(*file->second, 0, kTarBlockBytes));
+  return KindOfContent(head).reader == CarrierReader::kArchive &&
+         !StartsTar(head);
+}
+
 std::string OciBlobs::WhyAbsent(const OciBlob& blob) const {
   if (Has(blob.path)) return "";
   if (hooks_.unopened != nullptr) {
@@ -392,6 +408,25 @@ std::string OciBlobs::WhyAbsent(const OciBlob& blob) const {
     }
   }
   return "is missing";
+}
+
+std::optional<std::set<std::string>> NamesOfManifest(absl::string_view json) {
+  if (JsonDepth(json) > kMaxJsonDepth) return std::nullopt;
+  const std::optional<Json> manifest = ParseJson(json);
+  if (!manifest || !manifest->is_array() || manifest->empty()) {
+    return std::nullopt;
+  }
+  std::set<std::string> names;
+  for (const Json& entry : *manifest) {
+    const std::string config = TextField(entry, "Config");
+    const Json* const layers = ArrayField(entry, "Layers");
+    if (config.empty() || layers == nullptr) return std::nullopt;
+    names.insert(CleanOciPath(config));
+    for (const Json& layer : *layers) {
+      names.insert(CleanOciPath(TextOf(layer)));
+    }
+  }
+  return names;
 }
 
 absl::StatusOr<std::vector<OciImage>> ReadOciImages(OciBlobs& blobs) {

@@ -20,6 +20,7 @@ namespace twinpath::inspect {
 
 // The layout's documents where nothing else names them.
 inline constexpr char kOciIndex[] = "index.json";
+inline constexpr char kOciLayoutFile[] = "oci-layout";
 inline constexpr char kDockerManifest[] = "manifest.json";
 inline constexpr size_t kOciHexDigits = 64;
 
@@ -64,6 +65,9 @@ class OciBlobs {
   // problem then. Verifies them, once a blob. `what` is for messages: "layer".
   absl::StatusOr<const ByteSource*> Find(const OciBlob& blob,
                                          absl::string_view what);
+  // Whether the file at `path` is packed. False where it is not there. Read
+  // errors.
+  absl::StatusOr<bool> IsPacked(const std::string& path) const;
   // Why a blob cannot be found: "is missing", "is not read: ...". Empty: it
   // can.
   std::string WhyAbsent(const OciBlob& blob) const;

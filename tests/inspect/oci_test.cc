@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
@@ -22,6 +23,7 @@
 namespace twinpath::inspect {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -354,6 +356,110 @@ TEST(Oci, DockerSaveInBothForms) {
   EXPECT_EQ(plain.Problems(), "");
 }
 
+// What a builder's own writer calls its files; `layers` as they are stored.
+std::string Saved(const std::string& config_name, const std::string& config,
+                  const std::vector<TestMember>& layers,
+                  const std::vector<std::string>& filters = {},
+                  const std::vector<TestMember>& more = {}) {
+  std::vector<TestMember> members = {{config_name, config}};
+  std::vector<std::string> names;
+  for (const TestMember& layer : layers) {
+    members.push_back(layer);
+    names.push_back(absl::StrCat("\"", layer.path, "\""));
+  }
+  members.insert(members.end(), more.begin(), more.end());
+  members.push_back(
+      {"manifest.json", absl::StrCat("[{\"Config\":\"", config_name,
+                                     "\",\"RepoTags\":[\"app:1\"],\"Layers\":[",
+                                     absl::StrJoin(names, ","), "]}]")});
+  return BuildArchive("ustar", members, {.filters = filters});
+}
+
+// pkg/v1/tarball/write.go of go-containerregistry: crane, ko, kaniko.
+TEST(Oci, SavedByGoContainerregistry) {
+  const std::vector<std::string> layers = {
+      Layer({{"a/b.so", Library(80)}, {"c.so", Library(86)}}),
+      Layer({{.path = "a/.wh..wh..opq"}, {"a/new.so", Library(90)}})};
+  const std::string config =
+      LayoutBuilder::Config({.layers = layers, .architecture = "arm64"});
+  std::vector<TestMember> stored;
+  for (const std::string& layer : layers) {
+    const std::string packed = Packed("gzip", layer);
+    stored.push_back({Sha256Of(packed).Hex() + ".tar.gz", packed});
+  }
+  for (const auto& filters :
+       {std::vector<std::string>{}, std::vector<std::string>{"gzip"}}) {
+    Outcome outcome =
+        InspectTar(Saved(DigestText(config), config, stored, filters));
+    EXPECT_EQ(outcome.top().kind(), v1::FILE_KIND_OCI_IMAGE);
+    EXPECT_THAT(
+        outcome.Members(),
+        UnorderedElementsAre("image.tar!/a/new.so 90", "image.tar!/c.so 86"));
+    EXPECT_THAT(outcome.Layers(), ElementsAre("2/1", "1/0"));
+    EXPECT_EQ(outcome.facts().images(0).id(), DigestText(config));
+    EXPECT_EQ(outcome.facts().layers(0).digest(),
+              absl::StrCat("sha256:", stored[0].path.substr(0, 64)));
+    // The configuration is for arm64, the libraries are for x86-64.
+    EXPECT_THAT(outcome.Problems(), HasSubstr("TP236"));
+    EXPECT_EQ(outcome.top().problems_size(), 1);
+  }
+  // Layers are verified by their names.
+  stored[0].bytes = Packed("gzip", layers[1]);
+  EXPECT_THAT(InspectTar(Saved(DigestText(config), config, stored)).Problems(),
+              HasSubstr("it is another"));
+}
+
+// What names the files is the manifest; rules_docker calls them 000.tar.
+TEST(Oci, NamesAreThoseOfTheManifest) {
+  const std::vector<std::string> layers = {
+      Layer({{"a.so", Library(80)}, {"b.so", Library(86)}}),
+      Layer({{.path = ".wh.a.so"}})};
+  const std::string config = LayoutBuilder::Config({.layers = layers});
+  for (const auto& filters :
+       {std::vector<std::string>{}, std::vector<std::string>{"zstd"}}) {
+    for (const bool packed : {false, true}) {
+      const auto stored = [packed](const std::string& layer) {
+        return packed ? Packed("gzip", layer) : layer;
+      };
+      const Outcome outcome =
+          InspectTar(Saved("c.json", config,
+                           {{"000.tar", stored(layers[0])},
+                            {"./sub/layer.tar", stored(layers[1])}},
+                           filters));
+      EXPECT_EQ(outcome.top().kind(), v1::FILE_KIND_OCI_IMAGE);
+      EXPECT_THAT(outcome.Members(), ElementsAre("image.tar!/b.so 86"));
+      EXPECT_EQ(outcome.Problems(), "");
+    }
+  }
+  // What is no part of the image is said.
+  const Outcome outcome = InspectTar(
+      Saved("c.json", config, {{"000.tar", layers[0]}, {"001.tar", layers[1]}},
+            {}, {{"usr/lib/x.so", Library(90)}}));
+  EXPECT_THAT(outcome.Members(), ElementsAre("image.tar!/b.so 86"));
+  EXPECT_THAT(outcome.Problems(),
+              HasSubstr("TP232 1 files beside the image are no part of it, and "
+                        "not inspected: usr/lib/x.so"));
+  // A manifest of something else is none.
+  EXPECT_EQ(
+      InspectTar(BuildArchive("ustar", {{"manifest.json", "{\"name\":\"x\"}"},
+                                        {"x.so", Library(90)}}))
+          .facts()
+          .format(),
+      "tar");
+}
+
+TEST(Oci, ADamagedHeaderInALayerIsNamed) {
+  std::string layer = Layer(
+      {{"a.so", Library(80)}, {"b.so", Library(86)}, {"c.so", Library(90)}});
+  const size_t second = layer.find("b.so", layer.find("a.so") + 512);
+  layer[second / 512 * 512] ^= 1;
+  const Outcome outcome = InspectLayers({layer});
+  EXPECT_THAT(outcome.Problems(),
+              HasSubstr(absl::StrCat("TP233 layer ", DigestText(layer),
+                                     ": the header of a member at offset ")));
+  EXPECT_THAT(outcome.Members(), Contains("image.tar!/c.so 90"));
+}
+
 TEST(Oci, DigestMismatchIsDamageAndWhatIsThereIsRead) {
   const std::string layer = Layer({{"x.so", Library(80)}});
   LayoutBuilder layout;
@@ -490,8 +596,15 @@ TEST(Oci, Paths) {
   EXPECT_TRUE(MayBeOciPath(std::string(64, 'a') + "/layer.tar"));
   EXPECT_FALSE(MayBeOciPath(std::string(64, 'a') + "/x.so"));
   EXPECT_FALSE(MayBeOciPath("usr/lib"));
-  EXPECT_TRUE(LooksLikeOci({"blobs/sha256/a", "index.json", "oci-layout"}));
-  EXPECT_FALSE(LooksLikeOci({"blobs/sha256/a"}));
+  EXPECT_TRUE(MayBeOciPath("sha256:" + std::string(64, 'a')));
+  EXPECT_FALSE(MayBeOciPath("sha256:" + std::string(64, 'a') + ".tar"));
+  EXPECT_TRUE(MayBeOciPath(std::string(64, 'a') + ".tar.gz"));
+  EXPECT_TRUE(MayBeSavedImagePath("000.tar", false));
+  EXPECT_TRUE(MayBeSavedImagePath("l1/layer.tar", false));
+  EXPECT_TRUE(MayBeSavedImagePath("l1", true));
+  EXPECT_FALSE(MayBeSavedImagePath("a/b/layer.tar", false));
+  EXPECT_FALSE(MayBeSavedImagePath("pkg/README", false));
+  EXPECT_FALSE(MayBeSavedImagePath("a/b", true));
 }
 
 }  // namespace
