@@ -26,60 +26,30 @@ char SuffixLetter(const v1::Target& target) {
   }
 }
 
-bool IsTegra(uint32_t number, const Tables& tables) {
-  const GpuRow* row = tables.FindGpu(number);
-  return row != nullptr && row->tegra();
-}
-
-// 101 stands for 110: Thor was renamed between CUDA 12.9 and 13.0.
-uint32_t PresentNumber(uint32_t number, const Tables& tables) {
-  const GpuRow* row = tables.FindGpu(number);
-  return row != nullptr && row->renamed_to != 0 ? row->renamed_to : number;
-}
-
-// Whether two numbers are of one family, as far as the tables know.
-enum class Kinship { kSame, kOther, kUnknown };
-
-Kinship FamilyKinship(uint32_t target, uint32_t device, const Tables& tables) {
-  if (target == device) return Kinship::kSame;
-  if (target / 10 != device / 10) return Kinship::kOther;
-  const GpuRow* a = tables.FindGpu(target);
-  const GpuRow* b = tables.FindGpu(device);
-  if (a == nullptr || b == nullptr) return Kinship::kUnknown;
-  return !a->family.empty() && a->family == b->family ? Kinship::kSame
-                                                      : Kinship::kOther;
-}
-
-// What the suffix says about a device; nullopt without a suffix. `base_fits`:
-// the same code without a suffix would run there.
-std::optional<Fit> SuffixRule(const v1::Target& target, uint32_t number,
-                              uint32_t device, bool base_fits,
-                              const Tables& tables) {
-  const Fit excluded = base_fits ? Fit::kSuffixExcludes : Fit::kNo;
-  // A suffix that a known number does not have names a target of no GPU.
-  const GpuRow* row = tables.FindGpu(target.number());
-  if (row != nullptr && target.suffix() == v1::TARGET_SUFFIX_ARCH &&
-      !row->has_arch_suffix) {
-    return excluded;
-  }
-  if (row != nullptr && target.suffix() == v1::TARGET_SUFFIX_FAMILY &&
-      !row->has_family_suffix) {
-    return excluded;
-  }
+CodeTarget RuleTarget(const v1::Target& target) {
+  CodeTarget code;
+  code.number = target.number();
   if (target.suffix() == v1::TARGET_SUFFIX_ARCH) {
-    return number == device ? Fit::kYes : excluded;
+    code.suffix = TargetSuffix::kArch;
+  } else if (target.suffix() == v1::TARGET_SUFFIX_FAMILY) {
+    code.suffix = TargetSuffix::kFamily;
   }
-  if (target.suffix() == v1::TARGET_SUFFIX_FAMILY) {
-    switch (FamilyKinship(number, device, tables)) {
-      case Kinship::kSame:
-        return device >= number ? Fit::kYes : Fit::kNo;
-      case Kinship::kOther:
-        return excluded;
-      case Kinship::kUnknown:
-        return device >= number ? Fit::kUnknown : Fit::kNo;
-    }
-  }
-  return std::nullopt;
+  return code;
+}
+
+// What the tables know of a number.
+auto TraitsIn(const Tables& tables) {
+  return [&tables](uint32_t number) -> std::optional<TargetTraits> {
+    const GpuRow* const row = tables.FindGpu(number);
+    if (row == nullptr) return std::nullopt;
+    TargetTraits traits;
+    traits.tegra = row->tegra();
+    traits.renamed_to = row->renamed_to;
+    traits.family = row->family;
+    traits.has_arch_suffix = row->has_arch_suffix;
+    traits.has_family_suffix = row->has_family_suffix;
+    return traits;
+  };
 }
 
 }  // namespace
@@ -149,39 +119,11 @@ std::string CapabilityName(uint32_t number) {
 }
 
 Fit SassFits(const v1::Target& target, uint32_t device, const Tables& tables) {
-  uint32_t number = target.number();
-  if (number != device) {
-    const uint32_t present = PresentNumber(number, tables);
-    // An old name of the device's silicon: the code was made for it, but
-    // nobody promises that the label is taken.
-    if (present != number && present == device) return Fit::kTegraUnpromised;
-    number = present;
-  }
-  const bool base_fits = number / 10 == device / 10 && number <= device;
-  if (const auto by_suffix =
-          SuffixRule(target, number, device, base_fits, tables)) {
-    return *by_suffix;
-  }
-  if (number == device) return Fit::kYes;
-  if (!base_fits) return Fit::kNo;
-  if (IsTegra(number, tables) || IsTegra(device, tables)) {
-    return Fit::kTegraUnpromised;
-  }
-  if (tables.FindGpu(number) == nullptr || tables.FindGpu(device) == nullptr) {
-    return Fit::kUnknown;
-  }
-  return Fit::kYes;
+  return twinpath::SassFits(RuleTarget(target), device, TraitsIn(tables));
 }
 
 Fit PtxFits(const v1::Target& target, uint32_t device, const Tables& tables) {
-  const uint32_t number = PresentNumber(target.number(), tables);
-  const uint32_t present = PresentNumber(device, tables);
-  const bool base_fits = number <= present;
-  if (const auto by_suffix =
-          SuffixRule(target, number, present, base_fits, tables)) {
-    return *by_suffix;
-  }
-  return base_fits ? Fit::kYes : Fit::kNo;
+  return twinpath::PtxFits(RuleTarget(target), device, TraitsIn(tables));
 }
 
 }  // namespace twinpath::compat

@@ -1,12 +1,6 @@
-// GPU targets: their names, and which code runs on which compute capability.
-//
-// The rules are NVIDIA's (docs/compat-model.md derives them with sources):
-//   SASS  sm_XY    same major, device minor not lower; Tegra GPUs are islands
-//         sm_XYa   exactly X.Y
-//         sm_XYf   the family of X.Y, device not below X.Y
-//   PTX   compute_XY   any device not below X.Y, across majors
-//         compute_XYa  exactly X.Y; compute_XYf as sm_XYf
-// Pure functions; thread-safe.
+// GPU targets: their names, and which code runs on which compute capability, by
+// base/target_rule.h with what the tables know of a number. Pure functions;
+// thread-safe.
 
 #ifndef TWINPATH_COMPAT_TARGET_H_
 #define TWINPATH_COMPAT_TARGET_H_
@@ -16,26 +10,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/target_rule.h"
 #include "compat/tables.h"
 #include "twinpath/v1/common.pb.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::compat {
 
-// Whether code for a target runs on a device.
-enum class Fit {
-  // The rules say yes.
-  kYes,
-  // A device of another major or a lower minor; PTX for a newer device.
-  kNo,
-  // The number alone would allow it, the suffix a or f does not.
-  kSuffixExcludes,
-  // The same-major rule would allow it, but one of the two is a Tegra part and
-  // NVIDIA promises nothing across that border.
-  kTegraUnpromised,
-  // The tables do not know the target or the device well enough.
-  kUnknown,
-};
+using twinpath::Fit;
 
 // "sm_120f", "compute_90"; by the kind SASS, PTX, "lto_90" for LTO-IR.
 std::string TargetName(v1::ImageKind kind, const v1::Target& target);

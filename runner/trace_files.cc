@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "base/target_rule.h"
 #include "inspect/child.h"
 
 namespace twinpath::runner {
@@ -309,9 +311,6 @@ void Inspect(const FilesQuestion& question,
 }  // namespace
 
 bool FitsGpu(const v1::Image& image, const v1::Version& gpu, v1::Path path) {
-  const uint32_t number = gpu.major() * 10 + gpu.minor();
-  const uint32_t target = image.target().number();
-  const bool same_major = target / 10 == gpu.major();
   const bool ptx = image.kind() == v1::IMAGE_KIND_PTX ||
                    image.kind() == v1::IMAGE_KIND_RELOCATABLE_PTX;
   const bool sass = image.kind() == v1::IMAGE_KIND_SASS ||
@@ -320,14 +319,21 @@ bool FitsGpu(const v1::Image& image, const v1::Version& gpu, v1::Path path) {
       (!ptx && !sass)) {
     return false;
   }
-  switch (image.target().suffix()) {
-    case v1::TARGET_SUFFIX_ARCH:
-      return target == number;
-    case v1::TARGET_SUFFIX_FAMILY:
-      return same_major && target <= number;
-    default:
-      return target <= number && (ptx || same_major);
+  CodeTarget target;
+  target.number = image.target().number();
+  if (image.target().suffix() == v1::TARGET_SUFFIX_ARCH) {
+    target.suffix = TargetSuffix::kArch;
+  } else if (image.target().suffix() == v1::TARGET_SUFFIX_FAMILY) {
+    target.suffix = TargetSuffix::kFamily;
   }
+  // The tables of GPUs are compat's; by the numbers alone what may fit does.
+  const auto nothing = [](uint32_t) -> std::optional<TargetTraits> {
+    return std::nullopt;
+  };
+  const uint32_t number = gpu.major() * 10 + gpu.minor();
+  const Fit fit = ptx ? PtxFits(target, number, nothing)
+                      : SassFits(target, number, nothing);
+  return fit == Fit::kYes || fit == Fit::kUnknown;
 }
 
 FilesAnswer AskFiles(const FilesQuestion& question) {

@@ -24,10 +24,8 @@
 namespace twinpath::runner {
 
 // Whether an image can serve a GPU of compute capability `gpu` on `path`:
-// machine code of the same major and no higher minor version (suffix a: exactly
-// it, f: of its family), not on ptx-jit; PTX of no higher version, not on
-// native. NVIDIA: CUDA C++ Programming Guide, "Application Compatibility", and
-// "Family-specific features".
+// machine code not on ptx-jit, PTX not on native, either by base/target_rule.h;
+// what the numbers alone allow is taken to fit.
 bool FitsGpu(const v1::Image& image, const v1::Version& gpu, v1::Path path);
 
 // Most kernels that are named as not launched, of one file.
