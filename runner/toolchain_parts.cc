@@ -1,6 +1,8 @@
 #include "runner/toolchain_parts.h"
 
 #include <algorithm>
+#include <climits>
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <utility>
@@ -358,6 +360,11 @@ std::vector<v1::Reason> CheckJitProof(const v1::Observation& proof) {
   if (cache.observed() && compiled) return {};
   return {ToolchainReason(
       "TP309", "the repeat with an empty cache folder left no compiled file")};
+}
+
+std::string ResolvedPath(const std::string& path) {
+  char resolved[PATH_MAX];
+  return realpath(path.c_str(), resolved) == nullptr ? path : resolved;
 }
 
 }  // namespace twinpath::runner

@@ -69,6 +69,9 @@ std::vector<v1::Reason> CheckCheckRun(const v1::Observation& run,
                                       absl::string_view success);
 std::vector<v1::Reason> CheckJitProof(const v1::Observation& proof);
 
+// The path with every link followed; itself where that fails.
+std::string ResolvedPath(const std::string& path);
+
 }  // namespace twinpath::runner
 
 #endif  // TWINPATH_RUNNER_TOOLCHAIN_PARTS_H_
