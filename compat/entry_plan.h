@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compat/image_environment.h"
@@ -22,9 +23,9 @@ struct EntryPlan {
   PredictOptions options;
 
   size_t Bytes() const {
-    size_t bytes = sizeof(EntryPlan) + files.size() * sizeof(files[0]);
+    size_t bytes = sizeof(EntryPlan) + files.size() * sizeof(void*);
     for (const std::string& kernel : options.needed_kernels) {
-      bytes += kernel.size() + sizeof(kernel);
+      bytes += kernel.size() + sizeof(std::string);
     }
     return bytes;
   }
