@@ -18,15 +18,14 @@ namespace twinpath::runner {
 // What podman is asked without unpacking anything.
 inline constexpr absl::Duration kPodmanQuestionLimit = absl::Minutes(2);
 
-// TP134 with the reason.
+// FAILED_PRECONDITION, TP134 with the reason.
 absl::Status ContainersUnavailable(absl::string_view why);
 
 // Podman with a storage of its own.
 class Podman {
  public:
   // Makes `folder`/storage and the configuration files beside it. `folder` must
-  // exist. NOT_FOUND where podman or a runtime is not installed. `host_store`:
-  // its images are seen, too, read-only.
+  // exist. ContainersUnavailable where podman or a runtime is not installed.
   static absl::StatusOr<Podman> Make(const std::string& folder);
 
   // Lets the images of the host's own storage be seen, read-only. UNAVAILABLE
@@ -36,8 +35,9 @@ class Podman {
   // Command line up to the subcommand.
   const std::vector<std::string>& argv() const { return argv_; }
   const std::vector<std::string>& environment() const { return environment_; }
-  // Runs podman with these arguments. Errors of starting it, and where it
-  // fails, INTERNAL with its last words.
+  // Runs podman with these arguments and returns what it printed. CANCELLED
+  // where `cancelled` said so; ContainersUnavailable where it cannot be started
+  // or fails, with its last words.
   absl::StatusOr<std::string> Run(const std::vector<std::string>& arguments,
                                   absl::Duration limit,
                                   const std::function<bool()>& cancelled) const;
