@@ -785,6 +785,11 @@ void PrepareArchives() {
   if (conversion != reinterpret_cast<iconv_t>(-1)) ::iconv_close(conversion);
 }
 
+absl::StatusOr<std::unique_ptr<ArchiveReader>> ArchiveReader::OpenAppendedZip(
+    const ByteSource& source) {
+  return OpenZip(source, /*begins=*/false);
+}
+
 absl::StatusOr<std::unique_ptr<ArchiveReader>> ArchiveReader::Open(
     const ByteSource& source) {
   TWINPATH_ASSIGN_OR_RETURN(std::unique_ptr<Unpacking> unpacking,

@@ -64,6 +64,10 @@ class ArchiveReader {
   // DATA_LOSS: one of them, and broken from the start.
   static absl::StatusOr<std::unique_ptr<ArchiveReader>> Open(
       const ByteSource& source);
+  // The zip at the end of a source that begins as something else, by its
+  // directory. INVALID_ARGUMENT: there is none, or none that can be used.
+  static absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenAppendedZip(
+      const ByteSource& source);
   virtual ~ArchiveReader() = default;
 
   // "zip", "tar", or "" for a single compressed file.

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +21,7 @@
 #include "inspect/archive.h"
 #include "inspect/carrier_walk.h"
 #include "inspect/file_kind.h"
+#include "inspect/packed.h"
 
 namespace twinpath::inspect {
 namespace {
@@ -130,6 +134,10 @@ absl::Status CarrierWalk::One(const ByteSource& source, std::string name,
                                       : Archive(source, name, outer);
     if (!opened.ok()) return opened.status();
     if (*opened) return absl::OkStatus();
+  } else if (options_.members && depth < limits_.nesting) {
+    TWINPATH_ASSIGN_OR_RETURN(const bool opened,
+                              WithZip(source, head, name, outer));
+    if (opened) return absl::OkStatus();
   }
   v1::FileReport report;
   InspectOptions options = options_;
@@ -279,6 +287,35 @@ absl::Status CarrierWalk::DebPart(const ByteSource& source,
   return Members(**reader, path, data, level);
 }
 
+absl::StatusOr<bool> CarrierWalk::WithZip(const ByteSource& source,
+                                          absl::string_view head,
+                                          const std::string& name,
+                                          Level* outer) {
+  TWINPATH_ASSIGN_OR_RETURN(const std::optional<uint64_t> end,
+                            FindAppendedZip(source, head));
+  if (!end) return false;
+  const absl::StatusOr<std::unique_ptr<ArchiveReader>> reader =
+      ArchiveReader::OpenAppendedZip(source);
+  if (!reader.ok()) return false;
+  Level level(outer, name, (*reader)->format());
+  if (*end > 0) {
+    // The program is what the file is; the zip makes it a carrier.
+    v1::FileReport own;
+    InspectOptions options = options_;
+    options.digest = false;
+    static const auto& none = *new FatbinSink;
+    TWINPATH_RETURN_IF_ERROR(InspectSource(PartSource(source, 0, *end), options,
+                                           budget_, own, none));
+    own.set_name(level.report.name());
+    own.set_member_of(level.report.member_of());
+    own.mutable_carrier()->Swap(level.report.mutable_carrier());
+    level.report = std::move(own);
+  }
+  TWINPATH_RETURN_IF_ERROR(
+      Close(source, level, Members(**reader, "", true, level)));
+  return true;
+}
+
 absl::StatusOr<bool> CarrierWalk::Archive(const ByteSource& source,
                                           const std::string& name,
                                           Level* outer) {
@@ -334,6 +371,8 @@ absl::Status CarrierWalk::Members(ArchiveReader& reader,
                                   const std::string& part, bool inspect,
                                   Level& level) {
   uint64_t unpacked = 0;
+  // Whether a member of a name has a report; by a hash of the name.
+  absl::flat_hash_map<size_t, bool> seen;
   ArchiveMember found;
   while (true) {
     const absl::StatusOr<bool> more = reader.Next(&found);
@@ -361,8 +400,19 @@ absl::Status CarrierWalk::Members(ArchiveReader& reader,
                                           " is encrypted: it is not read"));
       continue;
     }
+    const uint64_t reported = level.facts().reported();
     TWINPATH_RETURN_IF_ERROR(
         ReadMember(reader, member, inspect, unpacked, level));
+    if (!inspect) continue;
+    const bool says = level.facts().reported() > reported;
+    const auto [before, first] =
+        seen.try_emplace(absl::HashOf(member.path), says);
+    if (!first && (says || before->second)) {
+      level.Problem("TP232",
+                    absl::StrCat(member.Label(),
+                                 " is in it twice: each is inspected, and "
+                                 "unpacking leaves the later one"));
+    }
   }
 }
 
@@ -440,7 +490,8 @@ absl::Status CarrierWalk::Close(const ByteSource& source, Level& level,
   if (outer == nullptr) return Emit(source, std::move(report), nullptr);
   // Its members name it.
   const bool always = level.facts().reported() > 0;
-  if (level.facts().reported() == 0 && report.problems_size() == 0 &&
+  if (!report.has_elf() && level.facts().reported() == 0 &&
+      report.problems_size() == 0 &&
       level.facts().external_members_size() == 0) {
     outer->facts().set_passed_over(outer->facts().passed_over() + 1);
     return absl::OkStatus();

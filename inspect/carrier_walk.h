@@ -123,6 +123,11 @@ class CarrierWalk {
   absl::Status DebPart(const ByteSource& source, const std::string& path,
                        Level& level);
 
+  // Inspects a program or script with a zip behind it, which is a carrier too.
+  // Returns false if it is none.
+  absl::StatusOr<bool> WithZip(const ByteSource& source, absl::string_view head,
+                               const std::string& name, Level* outer);
+
   // Inspects what libarchive opens. Returns false if it does not.
   absl::StatusOr<bool> Archive(const ByteSource& source,
                                const std::string& name, Level* outer);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "inspect/fatbin.h"
 #include "inspect/ptx.h"
 
@@ -133,7 +134,8 @@ ContentKind KindOfContent(absl::string_view head) {
     return content;
   }
   // A stored .ptx may end in NUL, as it does inside a fatbin.
-  if (LooksLikePtx(head)) {
+  // Editors on Windows put a byte-order mark before it.
+  if (LooksLikePtx(absl::StripPrefix(head, "\xef\xbb\xbf"))) {
     content.kind = v1::FILE_KIND_PTX;
   } else if (LooksLikeText(head) || absl::StartsWith(head, "#!")) {
     content.kind = v1::FILE_KIND_TEXT;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
@@ -188,6 +189,56 @@ TEST(Carrier, StaticArchives) {
   // Its device code is that of its members.
   EXPECT_EQ(outcome.top().fatbins_size(), 0);
   EXPECT_EQ(outcome.Problems(), "");
+}
+
+// What `xz` and its like make of an empty file is whole.
+TEST(Carrier, AnEmptyFilePackedIsNoDamage) {
+  const struct {
+    const char* format;
+    const char* hex;
+  } kCases[] = {
+      {"gzip", "1f8b080000000000000303000000000000000000"},
+      {"xz",
+       "fd377a585a000004e6d6b446000000001cdf44211fb6f37d01000000"
+       "0004595a"},
+      {"zstd", "28b52ffd240001000099e9d851"},
+      {"bzip2", "425a683917724538509000000000"},
+      {"lz4", "04224d186440a700000000055dcc02"},
+  };
+  for (const auto& row : kCases) {
+    SCOPED_TRACE(row.format);
+    const Outcome outcome = Inspect(absl::HexStringToBytes(row.hex), "x");
+    EXPECT_EQ(outcome.top().carrier().format(), row.format);
+    EXPECT_EQ(outcome.Problems(), "");
+  }
+}
+
+TEST(Carrier, OfTwoMembersOfOneNameUnpackingLeavesTheLater) {
+  for (const char* const format : {"zip", "gnutar"}) {
+    const Outcome outcome =
+        Inspect(BuildArchive(format, {{"a.so", Library(80)},
+                                      {"README", "one"},
+                                      {"./a.so", "replaced"},
+                                      {"README", "two"}}),
+                "x");
+    EXPECT_THAT(outcome.Names(), ElementsAre("x!/a.so", "x"));
+    EXPECT_EQ(outcome.Problems(),
+              "TP232 a.so is in it twice: each is inspected, and unpacking "
+              "leaves the later one\n");
+  }
+}
+
+TEST(Carrier, PtxBehindAByteOrderMark) {
+  const Outcome outcome = Inspect(
+      BuildArchive("zip",
+                   {{"k.ptx", "\xef\xbb\xbf" + BuildPtx({.target = "sm_90"})}}),
+      "x");
+  const v1::FileReport& report = outcome.At("x!/k.ptx");
+  EXPECT_EQ(report.kind(), v1::FILE_KIND_PTX);
+  ASSERT_EQ(report.fatbins_size(), 1);
+  EXPECT_EQ(report.fatbins(0).images(0).target().number(), 90u);
+  EXPECT_EQ(report.fatbins(0).images(0).problem(), "");
+  EXPECT_EQ(report.fatbins(0).images(0).kernels_size(), 1);
 }
 
 TEST(Carrier, ThinArchivesNameTheirMembers) {
