@@ -111,20 +111,14 @@ void InspectPrinter::PrintFile(const InspectGroup& group,
     console_.Print(absl::StrCat(
         "  ", Paint("code      ", Style::kDim, view_.color),
         group.files.Counts(), "\n", group.files.Render(view_, kMaxRows)));
-    PrintCoverage(group.kernels.Kernels(), nullptr);
+    console_.Print(group.coverage.Render(view_));
   } else {
-    PrintCoverage(group.kernels.Kernels(), &own);
+    console_.Print(
+        RenderCoverage(own, plan_.filter.targets, plan_.tables, view_));
     console_.Print(Lists(own));
   }
   PrintExpected(group);
   for (size_t i = 1; i < reports.size(); ++i) PrintMember(reports[i]);
-}
-
-void InspectPrinter::PrintCoverage(
-    const std::vector<inspect::KernelCoverage>& kernels,
-    const v1::FileReport* report) {
-  console_.Print(RenderCoverage(kernels, report, plan_.filter.targets,
-                                plan_.tables, view_));
 }
 
 void InspectPrinter::PrintFolder(const InspectGroup& group) {
@@ -136,7 +130,7 @@ void InspectPrinter::PrintFolder(const InspectGroup& group) {
       Paint("code      ", Style::kDim, view_.color), group.files.Counts(),
       "\n"));
   console_.Print(group.files.Render(view_, kMaxRows));
-  PrintCoverage(group.kernels.Kernels(), nullptr);
+  console_.Print(group.coverage.Render(view_));
   console_.Print(RenderReasonList(group.input.problems, view_));
   PrintExpected(group);
 }

@@ -10,11 +10,11 @@
 #include "cli/collection.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/coverage_view.h"
 #include "cli/expect.h"
 #include "cli/inputs.h"
 #include "cli/inspect_plan.h"
 #include "cli/view_options.h"
-#include "inspect/summary.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::cli {
@@ -25,13 +25,14 @@ struct InspectGroup {
       : input(i),
         files(plan.filter.targets),
         expected(plan.expected),
-        each(plan.each) {}
+        each(plan.each),
+        coverage(plan.filter.targets, plan.tables) {}
   const InputGroup& input;
   Collection files;
   ExpectedTargets expected;
   ExpectedTargets each;
-  // Where --target asks for its coverage.
-  inspect::KernelCover kernels;
+  // What the GPUs of --target can use.
+  CoverageTotals coverage;
   // Problems TP238 of single files.
   std::vector<v1::Reason> lacking;
 };
@@ -66,9 +67,6 @@ class InspectPrinter {
  private:
   // Images and kernels that were asked for.
   std::string Lists(const v1::FileReport& report);
-  // What of `kernels` the GPUs of --target can use. `report`: of one file.
-  void PrintCoverage(const std::vector<inspect::KernelCoverage>& kernels,
-                     const v1::FileReport* report);
   void Separate();
 
   const InspectOptionsCli& options_;

@@ -187,21 +187,22 @@ uint64_t CountImages(const v1::FileReport& report) {
   return count;
 }
 
-void KernelCover::Add(const v1::FileReport& report) {
-  for (const v1::Fatbin& fatbin : report.fatbins()) {
-    if (!Counts(fatbin)) continue;
-    for (const v1::Image& image : fatbin.images()) {
-      for (const v1::Kernel& kernel : image.kernels()) {
-        targets_[kernel.name()].insert(TargetOf(image));
+std::vector<KernelCoverage> CoverKernels(
+    const std::vector<const v1::FileReport*>& reports) {
+  absl::flat_hash_map<std::string, std::set<ImageTarget>> targets;
+  for (const v1::FileReport* report : reports) {
+    for (const v1::Fatbin& fatbin : report->fatbins()) {
+      if (!Counts(fatbin)) continue;
+      for (const v1::Image& image : fatbin.images()) {
+        for (const v1::Kernel& kernel : image.kernels()) {
+          targets[kernel.name()].insert(TargetOf(image));
+        }
       }
     }
   }
-}
-
-std::vector<KernelCoverage> KernelCover::Kernels() const {
   std::vector<KernelCoverage> result;
-  result.reserve(targets_.size());
-  for (const auto& [name, set] : targets_) {
+  result.reserve(targets.size());
+  for (const auto& [name, set] : targets) {
     result.push_back({name, {set.begin(), set.end()}});
   }
   std::sort(result.begin(), result.end(),
@@ -209,13 +210,6 @@ std::vector<KernelCoverage> KernelCover::Kernels() const {
               return a.name < b.name;
             });
   return result;
-}
-
-std::vector<KernelCoverage> CoverKernels(
-    const std::vector<const v1::FileReport*>& reports) {
-  KernelCover cover;
-  for (const v1::FileReport* report : reports) cover.Add(*report);
-  return cover.Kernels();
 }
 
 std::vector<Gap> FindGaps(const v1::FileReport& report, const ImageFits& fits) {

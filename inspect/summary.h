@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "twinpath/v1/common.pb.h"
 #include "twinpath/v1/report.pb.h"
@@ -78,17 +77,6 @@ struct KernelCoverage {
 // do linked images without kernels.
 std::vector<KernelCoverage> CoverKernels(
     const std::vector<const v1::FileReport*>& reports);
-
-// The same over reports that come one after the other and are not kept.
-class KernelCover {
- public:
-  void Add(const v1::FileReport& report);
-  // As CoverKernels.
-  std::vector<KernelCoverage> Kernels() const;
-
- private:
-  absl::flat_hash_map<std::string, std::set<ImageTarget>> targets_;
-};
 
 // Whether an image can run on the GPU in question, as the caller's rules say.
 using ImageFits = std::function<bool(const v1::Image&)>;

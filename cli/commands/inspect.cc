@@ -1,5 +1,7 @@
 // twinpath inspect: what device code files, packages and folders hold.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -92,10 +94,9 @@ class Inspection {
   // Says for programs what of a folder could not be listed; people have it
   // below the folder's table.
   absl::Status TellUnlisted(const InputGroup& folder);
-  // What of `kernels` the GPUs of --target can use, for JSON, which has it
-  // behind all reports.
-  void AddCoverage(const std::vector<inspect::KernelCoverage>& kernels,
-                   absl::string_view name, const v1::FileReport* report);
+  // What the GPUs of --target can use, for JSON, which has it behind all
+  // reports.
+  void AddCoverage(std::vector<v1::TargetCoverage> coverage);
   absl::Status FinishJson();
   // Lets cuobjdump list the file at `path` and compares; fills
   // FileReport.witness.
@@ -143,12 +144,9 @@ void Inspection::RaiseFor(const v1::FileReport& report) {
   }
 }
 
-void Inspection::AddCoverage(
-    const std::vector<inspect::KernelCoverage>& kernels, absl::string_view name,
-    const v1::FileReport* report) {
-  for (v1::TargetCoverage& coverage :
-       CoverageOf(kernels, name, report, plan_.filter.targets, plan_.tables)) {
-    coverage_.push_back(std::move(coverage));
+void Inspection::AddCoverage(std::vector<v1::TargetCoverage> coverage) {
+  for (v1::TargetCoverage& one : coverage) {
+    coverage_.push_back(std::move(one));
   }
 }
 
@@ -202,7 +200,8 @@ absl::Status Inspection::Take(InspectGroup& group,
       NameAbsent(report);
     }
     RaiseFor(report);
-    if (!plan_.filter.targets.empty()) group.kernels.Add(report);
+    std::vector<v1::TargetCoverage> coverage = group.coverage.Add(report);
+    if (console_.json()) AddCoverage(std::move(coverage));
     const std::vector<std::string> lacking = group.expected.Add(report);
     const std::vector<std::string> each = group.each.Add(report);
     if (!each.empty()) {
@@ -237,12 +236,9 @@ absl::Status Inspection::Take(InspectGroup& group,
     }
     for (const v1::FileReport& report : reports) {
       TWINPATH_RETURN_IF_ERROR(stream_.Add(report));
-      if (!plan_.filter.targets.empty()) {
-        AddCoverage(inspect::CoverKernels({&report}), report.name(), &report);
-      }
     }
     if (!group.input.folder && reports.front().has_carrier()) {
-      AddCoverage(group.kernels.Kernels(), reports.front().name(), nullptr);
+      AddCoverage(group.coverage.Messages(reports.front().name()));
     }
     return absl::OkStatus();
   }
@@ -343,7 +339,7 @@ int Inspection::Run() {
           Raise(console_.Fail(told));
         }
         printer_.PrintExpected(*group);
-        AddCoverage(group->kernels.Kernels(), group->input.path, nullptr);
+        AddCoverage(group->coverage.Messages(group->input.path));
       } else {
         printer_.PrintFolder(*group);
       }
@@ -455,6 +451,14 @@ int Inspection::Run() {
 }  // namespace
 
 int RunInspect(const InspectOptionsCli& options, Console& console) {
+  if (options.files == std::vector<std::string>{"-"} &&
+      access("-", F_OK) != 0) {
+    console.Error(
+        "inspect: standard input cannot be read: files are read from "
+        "both ends");
+    console.Hint("COMMAND > FILE; twinpath inspect FILE");
+    return kExitUsage;
+  }
   std::optional<InspectPlan> plan = PlanInspection(options, console);
   if (!plan) return kExitUsage;
   return Inspection(options, *std::move(plan), console).Run();

@@ -71,6 +71,7 @@ class CoverageViewTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(
         google::protobuf::TextFormat::ParseFromString(kReport, &report_));
+    report_.set_name("libx.so");
     kernels_ = inspect::CoverKernels({&report_});
     const absl::StatusOr<const compat::Tables*> tables =
         compat::Tables::Default();
@@ -86,12 +87,13 @@ class CoverageViewTest : public ::testing::Test {
   v1::FileReport report_;
   std::vector<inspect::KernelCoverage> kernels_;
   const compat::Tables* tables_ = nullptr;
-  const ViewOptions view_;
+  // Wide enough for a line.
+  const ViewOptions view_{400};
 };
 
 TEST_F(CoverageViewTest, OnlyWhatNothingServesIsAGap) {
   EXPECT_THAT(
-      RenderCoverage(kernels_, &report_, Words("sm_86"), tables_, view_),
+      RenderCoverage(report_, Words("sm_86"), tables_, view_),
       HasSubstr("sm_86: 1 kernel, 2 more from other targets; nothing for 2 (1 "
                 "specialised, 1 hole); nothing in 2 fatbins (1 specialised, 1 "
                 "hole)\n"));
@@ -105,7 +107,7 @@ TEST_F(CoverageViewTest, OnlyWhatNothingServesIsAGap) {
 
 TEST_F(CoverageViewTest, ProgramsGetTheSame) {
   const std::vector<v1::TargetCoverage> all =
-      CoverageOf(kernels_, "libx.so", &report_, Words("sm_86"), tables_);
+      CoverageOf(report_, Words("sm_86"), tables_);
   ASSERT_THAT(all, SizeIs(1));
   v1::TargetCoverage expected;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -127,22 +129,50 @@ TEST_F(CoverageViewTest, ProgramsGetTheSame) {
       )pb",
       &expected));
   EXPECT_EQ(all[0].ShortDebugString(), expected.ShortDebugString());
-  // Of many files only the counts.
-  const std::vector<v1::TargetCoverage> folder =
-      CoverageOf(kernels_, "dist", nullptr, Words("sm_86"), tables_);
+  EXPECT_THAT(CoverageOf(v1::FileReport(), Words("sm_86"), tables_), IsEmpty());
+}
+
+// bitsandbytes: a library for each CUDA release, with the same kernels; only
+// the newest have machine code for 10.0. None serves another.
+TEST_F(CoverageViewTest, FilesDoNotServeEachOther) {
+  v1::FileReport older = report_;
+  older.mutable_fatbins(0)->mutable_images()->DeleteSubrange(1, 2);
+  v1::Target& target =
+      *older.mutable_fatbins(0)->mutable_images(0)->mutable_target();
+  target.set_number(90);
+  CoverageTotals totals(Words("sm_86"), tables_);
+  EXPECT_THAT(totals.Add(report_), SizeIs(1));
+  EXPECT_THAT(totals.Add(older), SizeIs(1));
+  totals.Add(v1::FileReport());
+  EXPECT_EQ(
+      totals.Render(view_),
+      "  coverage  sm_86: 1 kernel, 2 more from other targets; nothing "
+      "for 2 (1 specialised, 1 hole); nothing in 2 fatbins (1 specialised, "
+      "1 hole); 1 of 2 files has nothing for it\n");
+  totals.Add(report_);
+  const std::vector<v1::TargetCoverage> folder = totals.Messages("dist");
   ASSERT_THAT(folder, SizeIs(1));
-  EXPECT_TRUE(folder[0].collection());
-  EXPECT_EQ(folder[0].holes(), 1u);
-  EXPECT_THAT(folder[0].kernel_gaps(), IsEmpty());
-  EXPECT_THAT(CoverageOf({}, "x", &report_, Words("sm_86"), tables_),
-              IsEmpty());
+  v1::TargetCoverage expected;
+  // Only the counts.
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        name: "dist"
+        target: "sm_86"
+        collection: true
+        kernels: 2
+        served_by_others: 4
+        specialised: 2
+        holes: 2
+      )pb",
+      &expected));
+  EXPECT_EQ(folder[0].ShortDebugString(), expected.ShortDebugString());
 }
 
 // A file without anything for the GPU fails there as a whole, and says so by
 // its counts.
 TEST_F(CoverageViewTest, NothingServedIsSeenByTheCounts) {
   const std::vector<v1::TargetCoverage> all =
-      CoverageOf(kernels_, "libx.so", &report_, Words("sm_60"), tables_);
+      CoverageOf(report_, Words("sm_60"), tables_);
   ASSERT_THAT(all, SizeIs(1));
   EXPECT_EQ(all[0].kernels() + all[0].served_by_others(), 0u);
   EXPECT_THAT(all[0].kernel_gaps(), IsEmpty());
@@ -160,24 +190,22 @@ TEST_F(CoverageViewTest, NoGapsWhereNothingIsServed) {
   EXPECT_THAT(
       RenderKernelGaps(kernels_, Words("sm_60"), tables_, nullptr, view_),
       IsEmpty());
-  EXPECT_THAT(
-      RenderCoverage(kernels_, &report_, Words("sm_60"), tables_, view_),
-      HasSubstr("sm_60: 0 kernels\n"));
+  EXPECT_THAT(RenderCoverage(report_, Words("sm_60"), tables_, view_),
+              HasSubstr("sm_60: 0 kernels\n"));
 }
 
 TEST_F(CoverageViewTest, WithoutTablesOnlyTheOwnTargetServes) {
   EXPECT_THAT(
-      RenderCoverage(kernels_, nullptr, Words("sm_80"), nullptr, view_),
-      HasSubstr("sm_80: 1 kernel; nothing for 4 (1 specialised, 3 holes)\n"));
+      RenderCoverage(report_, Words("sm_80"), nullptr, view_),
+      HasSubstr("sm_80: 1 kernel; nothing for 4 (1 specialised, 3 holes);"));
 }
 
 TEST_F(CoverageViewTest, SelfLoadedCodeIsSaidToBe) {
   for (v1::Fatbin& fatbin : *report_.mutable_fatbins()) {
     fatbin.set_registration(v1::REGISTRATION_SELF_LOADED);
   }
-  EXPECT_THAT(
-      RenderCoverage(kernels_, &report_, Words("sm_86"), tables_, view_),
-      HasSubstr("self-loaded code: the file picks by itself"));
+  EXPECT_THAT(RenderCoverage(report_, Words("sm_86"), tables_, view_),
+              HasSubstr("self-loaded code: the file picks by itself"));
 }
 
 }  // namespace
