@@ -55,6 +55,15 @@ Explanation OfError(const ErrorRow& error) {
   return explanation;
 }
 
+// No row of the table of errors: it is none.
+Explanation OfSuccess() {
+  Explanation explanation;
+  explanation.title = "CUDA error 0 (cudaSuccess, CUDA_SUCCESS)";
+  explanation.meaning = "\"no error\": the call succeeded.";
+  explanation.effect = "harmless";
+  return explanation;
+}
+
 Explanation OfStatus(const StatusRow& status) {
   Explanation explanation;
   explanation.title =
@@ -78,6 +87,7 @@ Explanation OfXid(uint32_t number, const XidRow* xid) {
         "Look it up in NVIDIA's Xid catalog: "
         "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html";
     explanation.effect = "hint";
+    explanation.known = false;
     return explanation;
   }
   absl::StrAppend(&explanation.title, " (", OriginName(xid->origin), ")");
@@ -249,7 +259,9 @@ bool ExplainCode(absl::string_view input, const Tables* tables,
     return !found.empty();
   }
   if (RE2::FullMatch(Piece(input), number, &value)) {
-    if (const ErrorRow* row = tables->FindError(value)) {
+    if (value == 0) {
+      found.push_back(OfSuccess());
+    } else if (const ErrorRow* row = tables->FindError(value)) {
       found.push_back(OfError(*row));
     }
     return !found.empty();

@@ -39,6 +39,8 @@ struct Explanation {
   uint64_t first_line = 0;
   // Lines that say the same.
   uint64_t count = 0;
+  // Of a code whose kind is known and that the tables do not have: false.
+  bool known = true;
 };
 
 // Explains `input`, the likeliest first. Empty: nothing known in it.

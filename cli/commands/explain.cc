@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -41,6 +43,55 @@ struct Answer {
   bool log = false;
 };
 
+// Whether what begins so can be read as lines of text; strings inside a program
+// are none of its messages.
+absl::Status CheckText(absl::string_view begin, absl::string_view name) {
+  const std::string what = Printable(name);
+  for (const auto& [magic, tool] :
+       {std::pair<absl::string_view, absl::string_view>{"\x1f\x8b", "zcat"},
+        {"\x28\xb5\x2f\xfd", "zstdcat"},
+        {"BZh", "bzcat"},
+        {"\xfd"
+         "7zXZ",
+         "xzcat"}}) {
+    if (absl::StartsWith(begin, magic)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, ": is compressed; ", tool, " ", what, " | twinpath explain -"));
+    }
+  }
+  if (absl::StartsWith(begin,
+                       "\x7f"
+                       "ELF")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what,
+                     ": is a program or library, no log; its device code: "
+                     "twinpath inspect ",
+                     what));
+  }
+  if (absl::StartsWith(begin, "\xff\xfe") ||
+      absl::StartsWith(begin, "\xfe\xff")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": is UTF-16; iconv -f UTF-16 -t UTF-8 ", what,
+                     " | twinpath explain -"));
+  }
+  // Logs have escapes and tabs in them, and a hole of zeros in front where they
+  // were cut while written; other control characters hardly ever.
+  size_t bytes = 0;
+  size_t odd = 0;
+  for (const char c : begin.substr(0, 64 << 10)) {
+    if (c == '\0') continue;
+    ++bytes;
+    const auto byte = static_cast<unsigned char>(c);
+    odd += byte < 0x07 || (byte > 0x0D && byte < 0x1B) ||
+           (byte > 0x1B && byte < 0x20) || byte == 0x7F;
+  }
+  if (odd * 20 > bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": is no text, and so no log"));
+  }
+  return absl::OkStatus();
+}
+
 // Reads a log of any size in pieces; nothing of it is kept but what was found.
 absl::StatusOr<Answer> ReadLog(int fd, absl::string_view name) {
   const absl::StatusOr<const compat::Tables*> tables =
@@ -59,20 +110,7 @@ absl::StatusOr<Answer> ReadLog(int fd, absl::string_view name) {
     }
     if (got == 0) break;
     const absl::string_view piece(buffer.get(), static_cast<size_t>(got));
-    if (answer.bytes == 0) {
-      for (const auto& [magic, tool] :
-           {std::pair<absl::string_view, absl::string_view>{"\x1f\x8b", "zcat"},
-            {"\x28\xb5\x2f\xfd", "zstdcat"},
-            {"\xfd"
-             "7zXZ",
-             "xzcat"}}) {
-        if (absl::StartsWith(piece, magic)) {
-          return absl::InvalidArgumentError(
-              absl::StrCat(Printable(name), ": is compressed; ", tool, " ",
-                           Printable(name), " | twinpath explain -"));
-        }
-      }
-    }
+    if (answer.bytes == 0) TWINPATH_RETURN_IF_ERROR(CheckText(piece, name));
     answer.bytes += piece.size();
     log.Feed(piece);
   }
@@ -234,7 +272,13 @@ int RunExplain(const std::vector<std::string>& words, Console& console) {
   } else {
     Show(answer, console);
   }
-  if (!answer.found.empty()) return kExitPass;
+  if (!answer.found.empty()) {
+    const bool known =
+        std::all_of(answer.found.begin(), answer.found.end(),
+                    [](const compat::Explanation& one) { return one.known; });
+    // A log with an Xid of tomorrow was read none the less.
+    return known || !IsCode(answer.found) ? kExitPass : kExitUsage;
+  }
   console.Error(absl::StrCat("explain: nothing known in ",
                              !one           ? "this text"
                              : input == "-" ? "standard input"

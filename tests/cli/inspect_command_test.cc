@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +13,8 @@
 #include "base/exit_code.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
-#include "base/subprocess.h"
 #include "cli/json.h"
+#include "tests/cli/command_test.h"
 #include "twinpath/v1/report.pb.h"
 
 namespace twinpath::cli {
@@ -29,48 +28,8 @@ constexpr absl::string_view kPtx =
     "//\n// Generated for a test\n//\n\n.version 6.3\n.target sm_75\n"
     ".address_size 64\n\n.visible .entry _Z1kv()\n{\n\tret;\n}\n";
 
-struct Said {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-class InspectCommand : public ::testing::Test {
+class InspectCommand : public CommandTest {
  protected:
-  void SetUp() override {
-    absl::StatusOr<TempDirectory> folder = TempDirectory::Make();
-    ASSERT_THAT(folder, IsOk());
-    folder_.emplace(*std::move(folder));
-    const absl::StatusOr<std::string> program = FindCompanion("twinpath");
-    ASSERT_THAT(program, IsOk());
-    program_ = *program;
-  }
-
-  std::string Path(absl::string_view name) {
-    return JoinPath(folder_->path(), name);
-  }
-  void Write(absl::string_view name, absl::string_view text) {
-    EXPECT_THAT(WriteFileAtomic(Path(name), text, 0644), IsOk());
-  }
-  Said Run(std::vector<std::string> arguments,
-           const std::vector<std::string>& variables = {}) {
-    ProcessOptions options;
-    options.argv = std::move(arguments);
-    options.argv.insert(options.argv.begin(), program_);
-    options.environment = MinimalEnvironment();
-    for (const char* name : {"TWINPATH_BIN_DIR", "TWINPATH_LIBEXEC"}) {
-      if (const char* value = getenv(name); value != nullptr) {
-        options.environment.push_back(absl::StrCat(name, "=", value));
-      }
-    }
-    options.environment.insert(options.environment.end(), variables.begin(),
-                               variables.end());
-    options.directory = folder_->path();
-    const absl::StatusOr<ProcessResult> result = RunProcess(options);
-    EXPECT_THAT(result, IsOk());
-    if (!result.ok()) return {};
-    return {result->exit_code, result->out.head, result->err.head};
-  }
   // The problems of the report with this name.
   static std::vector<v1::Reason> ProblemsIn(const std::string& json,
                                             absl::string_view name) {
@@ -84,9 +43,6 @@ class InspectCommand : public ::testing::Test {
     ADD_FAILURE() << "no report of " << name << " in " << json;
     return {};
   }
-
-  std::optional<TempDirectory> folder_;
-  std::string program_;
 };
 
 TEST_F(InspectCommand, JsonSaysWhatOfAFolderIsTooDeep) {

@@ -264,6 +264,30 @@ INSTANTIATE_TEST_SUITE_P(
              "unsatisfied condition: cuda>=12.8, please update "
              "your driver"},
         Line{"cause TP323", "Illegal instruction (core dumped)"},
+        Line{"cause TP135",
+             "docker: Error response from daemon: could not select device "
+             "driver \"\" with capabilities: [[gpu]]"},
+        Line{"cause TP135",
+             "docker: Error response from daemon: unknown or invalid runtime "
+             "name: nvidia"},
+        Line{"cause TP135",
+             "Error: setting up CDI devices: unresolvable CDI devices "
+             "nvidia.com/gpu=all"},
+        Line{"cause TP106", "RuntimeError: No CUDA GPUs are available"},
+        Line{"hint TP106", "No devices were found"},
+        Line{"cause TP102",
+             "modprobe: ERROR: could not insert 'nvidia': Key was rejected by "
+             "service"},
+        Line{"hint ",
+             "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/"
+             "NCCLUtils.hpp:317, unhandled system error (run with "
+             "NCCL_DEBUG=INFO for details), NCCL version 2.21.5"},
+        Line{"hint ",
+             "FAILED_PRECONDITION: DNN library initialization failed. Look at "
+             "the errors above for more details."},
+        Line{"hint ", "Bus error (core dumped)"},
+        Line{"loader TP312",
+             "ImportError: libcudart.so.12: cannot open shared object file"},
         Line{"memory TP313",
              "Out of memory: Killed process 4711 (python3) "
              "total-vm:1kB"},
