@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -155,6 +157,59 @@ std::string Git(std::vector<std::string> arguments) {
   return std::string(absl::StripTrailingAsciiWhitespace(result->out.head));
 }
 
+// The child that signals go to, and the last one that went there.
+std::atomic<pid_t> signalled_child{0};
+std::atomic<int> signal_passed_on{0};
+
+// Passes on what was sent to this process alone. What a terminal sends (Ctrl-C)
+// the kernel gives to the whole group, the child too.
+void PassOn(int number, siginfo_t* info, void* /*context*/) {
+  if (info->si_code == SI_KERNEL) return;
+  const int error = errno;
+  signal_passed_on = number;
+  if (const pid_t child = signalled_child; child > 0) kill(child, number);
+  errno = error;
+}
+
+// While it lives, signals that end a process go to a child instead. Of one
+// process only one at a time.
+class SignalsToChild {
+ public:
+  SignalsToChild() {
+    signal_passed_on = 0;
+    struct sigaction pass_on {};
+    pass_on.sa_sigaction = PassOn;
+    pass_on.sa_flags = SA_SIGINFO | SA_RESTART;
+    for (size_t i = 0; i < kNumbers.size(); ++i) {
+      sigaction(kNumbers[i], nullptr, &before_[i]);
+      // What the caller has us ignore (nohup, a job behind "&") stays ignored.
+      if (before_[i].sa_handler != SIG_IGN) {
+        sigaction(kNumbers[i], &pass_on, nullptr);
+      }
+    }
+  }
+  ~SignalsToChild() {
+    for (size_t i = 0; i < kNumbers.size(); ++i) {
+      sigaction(kNumbers[i], &before_[i], nullptr);
+    }
+  }
+  SignalsToChild(const SignalsToChild&) = delete;
+  SignalsToChild& operator=(const SignalsToChild&) = delete;
+
+  // A signal that came before it was started is passed on now. 0: none any
+  // more.
+  void SetChild(pid_t child) {
+    signalled_child = child;
+    if (child > 0 && passed_on() != 0) kill(child, passed_on());
+  }
+  // 0: none.
+  int passed_on() const { return signal_passed_on; }
+
+ private:
+  static constexpr std::array<int, 3> kNumbers = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> before_ = {};
+};
+
 google::protobuf::Timestamp Stamp(absl::Time time) {
   google::protobuf::Timestamp out;
   out.set_seconds(absl::ToUnixSeconds(time));
@@ -263,18 +318,21 @@ absl::StatusOr<v1::BuildRecord> RecordBuild(const RecordOptions& options) {
   *record.mutable_start_time() = Stamp(start);
   ChildOptions child;
   child.argv = options.argv;
-  // Ctrl-C reaches the build too, and its end ends us.
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  struct sigaction before {};
-  sigaction(SIGINT, &ignore, &before);
+  SignalsToChild signals;
   absl::StatusOr<ChildProcess> process = ChildProcess::Start(child);
   std::optional<int> status;
-  if (process.ok()) status = process->WaitFor(absl::InfiniteDuration());
-  sigaction(SIGINT, &before, nullptr);
+  if (process.ok()) {
+    signals.SetChild(process->pid());
+    status = process->WaitFor(absl::InfiniteDuration());
+    signals.SetChild(0);
+  }
   TWINPATH_RETURN_IF_ERROR(process.status());
   *record.mutable_end_time() = Stamp(absl::Now());
   record.set_exit_code(ShellExitCode(*status));
+  // Whoever ended us wants no record, however the build took it.
+  if (const int ended_by = signals.passed_on(); ended_by != 0) {
+    record.set_exit_code(128 + ended_by);
+  }
   if (record.exit_code() != 0) return record;
 
   std::set<std::string> outputs;

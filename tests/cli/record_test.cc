@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
+#include "cli/child_process.h"
 #include "cli/json.h"
 
 namespace twinpath::cli {
@@ -85,6 +87,32 @@ TEST_F(RecordTest, AFailedBuildHasItsExitCodeAndNoOutputs) {
   ASSERT_THAT(record, IsOk());
   EXPECT_EQ(record->exit_code(), 9);
   EXPECT_EQ(record->outputs_size(), 0);
+}
+
+// docs/exit-codes.md: 130 and 143. A job is ended by its process id; the build
+// must not go on without it.
+TEST_F(RecordTest, ASignalEndsTheBuildToo) {
+  const absl::StatusOr<std::string> program = FindCompanion("twinpath");
+  ASSERT_THAT(program, IsOk());
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+    ChildOptions options;
+    options.log_path = "record.log";
+    options.argv = {*program, "record",
+                    "--",     "/bin/sh",
+                    "-c",     "echo $$ > new; mv new pid; exec sleep 600"};
+    absl::StatusOr<ChildProcess> record = ChildProcess::Start(options);
+    ASSERT_THAT(record, IsOk());
+    while (access("pid", F_OK) != 0 && !record->Poll()) usleep(10'000);
+    const absl::StatusOr<std::string> pid = ReadFile("pid", 100);
+    ASSERT_THAT(pid, IsOk());
+    record->Signal(number);
+    const std::optional<int> status = record->WaitFor(absl::Seconds(60));
+    ASSERT_TRUE(status.has_value());
+    EXPECT_EQ(ShellExitCode(*status), 128 + number);
+    EXPECT_EQ(kill(atoi(pid->c_str()), 0), -1);
+    EXPECT_NE(access("record.json", F_OK), 0);
+    ASSERT_EQ(unlink("pid"), 0);
+  }
 }
 
 TEST_F(RecordTest, ANamedOutputThatIsMissingIsAnError) {
