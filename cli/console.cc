@@ -1,5 +1,6 @@
 #include "cli/console.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -38,6 +39,34 @@ int TerminalWidth(FILE* out) {
     return columns;
   }
   return 120;
+}
+
+// Bytes kept before they are written; a pipe takes 64 KiB.
+constexpr size_t kKept = 16 << 10;
+
+// Writes all of `text` to the stream's descriptor, behind what the stream holds
+// itself. A descriptor that is non-blocking, as some programs leave a shared
+// pipe, is waited for: stdio would lose what it has not taken. False: errno
+// says why.
+bool WriteAll(FILE* stream, absl::string_view text) {
+  const int fd = fileno(stream);
+  if (fd < 0) {
+    return fwrite(text.data(), 1, text.size(), stream) == text.size() &&
+           fflush(stream) == 0;
+  }
+  if (fflush(stream) != 0) return false;
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      pollfd wait{fd, POLLOUT, 0};
+      if (poll(&wait, 1, -1) < 0 && errno != EINTR) return false;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -81,12 +110,13 @@ std::string Paint(absl::string_view text, Style style, bool color) {
 Console::Console(FILE* out, FILE* err, const ConsoleOptions& options)
     : out_(out), err_(err), options_(options) {
   err_is_terminal_ = IsTerminal(err);
+  out_is_terminal_ = IsTerminal(out);
   const char* no_color = getenv("NO_COLOR");
   const char* force_color = getenv("FORCE_COLOR");
   const char* term = getenv("TERM");
-  out_color_ =
-      WantsColor(options.color, IsTerminal(out), no_color, force_color, term) &&
-      options.format == Format::kTable;
+  out_color_ = WantsColor(options.color, out_is_terminal_, no_color,
+                          force_color, term) &&
+               options.format == Format::kTable;
   err_color_ =
       WantsColor(options.color, err_is_terminal_, no_color, force_color, term);
   width_ = options.width > 0 ? options.width : TerminalWidth(out);
@@ -96,8 +126,16 @@ void Console::Print(absl::string_view text) {
   if (text.empty()) return;
   Transient("");
   if (closed_) return;
-  if (fwrite(text.data(), 1, text.size(), out_) != text.size()) Fault();
+  absl::StrAppend(&kept_, text);
+  if (out_is_terminal_ || kept_.size() >= kKept) Drain();
 }
+
+void Console::Drain() {
+  if (!closed_ && !WriteAll(out_, kept_)) Fault();
+  kept_.clear();
+}
+
+Console::~Console() { Drain(); }
 
 void Console::Fault() {
   failed_ = true;
@@ -117,13 +155,13 @@ void Console::PrintJson(const google::protobuf::Message& message) {
 void Console::WriteErr(absl::string_view prefix, Style style,
                        absl::string_view text) {
   Transient("");
-  if (fflush(out_) != 0) Fault();
+  Drain();
+  std::string whole;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::string whole =
-        absl::StrCat(Paint(prefix, style, err_color_), Printable(line), "\n");
-    fwrite(whole.data(), 1, whole.size(), err_);
+    absl::StrAppend(&whole, Paint(prefix, style, err_color_), Printable(line),
+                    "\n");
   }
-  fflush(err_);
+  WriteAll(err_, whole);
 }
 
 void Console::Say(absl::string_view text) {
@@ -150,15 +188,13 @@ ExitCode Console::Fail(const absl::Status& status, absl::string_view hint) {
 
 void Console::Transient(absl::string_view text) {
   if (!err_is_terminal_ || (text.empty() && !transient_shown_)) return;
-  const std::string line = absl::StrCat("\r\x1b[K", Printable(text));
-  fwrite(line.data(), 1, line.size(), err_);
-  fflush(err_);
+  WriteAll(err_, absl::StrCat("\r\x1b[K", Printable(text)));
   transient_shown_ = !text.empty();
 }
 
 absl::Status Console::Flush() {
   Transient("");
-  if (fflush(out_) != 0) Fault();
+  Drain();
   failed_ |= ferror(out_) != 0;
   if (closed_) {
     return absl::CancelledError("standard output: its reader has closed it");

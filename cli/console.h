@@ -44,8 +44,12 @@ std::string Paint(absl::string_view text, Style style, bool color);
 
 class Console {
  public:
-  // Writes to `out` and `err`, which must outlive this.
+  // Writes to `out` and `err`, which must outlive this. They may be
+  // non-blocking: then it waits until they take more.
   Console(FILE* out, FILE* err, const ConsoleOptions& options);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
 
   bool json() const { return options_.format == Format::kJson; }
   Format format() const { return options_.format; }
@@ -88,11 +92,16 @@ class Console {
  private:
   // Keeps what went wrong with standard output; errno says why.
   void Fault();
+  // Writes what is kept for standard output.
+  void Drain();
   void WriteErr(absl::string_view prefix, Style style, absl::string_view text);
 
   FILE* out_;
   FILE* err_;
   ConsoleOptions options_;
+  // For standard output and not written yet.
+  std::string kept_;
+  bool out_is_terminal_ = false;
   bool err_is_terminal_ = false;
   bool out_color_ = false;
   bool err_color_ = false;

@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -130,6 +132,40 @@ TEST(Console, AClosedPipeIsNoFault) {
   fclose(out);
   signal(SIGPIPE, before);
   EXPECT_EQ(err.Text(), "");
+}
+
+// Some programs leave a pipe that they share non-blocking.
+TEST(Console, APipeThatDoesNotBlockGetsAll) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  const UniqueFd reader(ends[0]);
+  std::string expected;
+  std::thread writer([&expected, fd = ends[1]] {
+    FILE* const out = fdopen(fd, "w");
+    Captured err;
+    {
+      Console console(out, err.file(), {});
+      for (int i = 0; i < 20000; ++i) {
+        const std::string line = absl::StrCat("line ", i, "\n");
+        expected += line;
+        console.Print(line);
+      }
+      EXPECT_THAT(console.Flush(), IsOk());
+    }
+    fclose(out);
+  });
+  std::string got;
+  while (true) {
+    pollfd wait{reader.get(), POLLIN, 0};
+    ASSERT_EQ(poll(&wait, 1, -1), 1);
+    char buffer[1000];
+    const ssize_t n = read(reader.get(), buffer, sizeof buffer);
+    if (n <= 0) break;
+    got.append(buffer, static_cast<size_t>(n));
+  }
+  writer.join();
+  EXPECT_GT(expected.size(), size_t{65536});
+  EXPECT_EQ(got, expected);
 }
 
 // What a shell shows of `twinpath COMMAND | true`, and what it says.
