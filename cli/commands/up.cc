@@ -1,9 +1,11 @@
 // twinpath up: coordinator and agent of this host on loopback, for trying it.
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,6 +61,43 @@ absl::StatusOr<std::string> StateFolder(const std::string& given) {
       "state folder: neither XDG_STATE_HOME nor HOME is set; give --state DIR");
 }
 
+// Whether the coordinator can listen there. It would say so itself, but in a
+// log, among words of gRPC.
+absl::Status CheckFree(const std::string& listen) {
+  const size_t colon = listen.rfind(':');
+  if (colon == std::string::npos || absl::StartsWith(listen, "unix:")) {
+    return absl::OkStatus();
+  }
+  std::string host = listen.substr(0, colon);
+  if (absl::StartsWith(host, "[")) host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), listen.substr(colon + 1).c_str(), &hints,
+                  &found) != 0) {
+    return absl::OkStatus();
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found,
+                                                             freeaddrinfo);
+  const UniqueFd socket_fd(
+      socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // Connections of an `up` that has ended do not count.
+  const int yes = 1;
+  if (!socket_fd.valid() ||
+      setsockopt(socket_fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) !=
+          0 ||
+      bind(socket_fd.get(), found->ai_addr, found->ai_addrlen) == 0) {
+    return absl::OkStatus();
+  }
+  if (errno == EADDRINUSE) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot listen on ", Printable(listen), ": another program does"));
+  }
+  return ErrnoStatus(errno,
+                     absl::StrCat("cannot listen on ", Printable(listen)));
+}
+
 // One started daemon.
 struct Daemon {
   std::string name;
@@ -89,9 +128,11 @@ class Up {
     if (const absl::Status started = Start(); !started.ok()) {
       Stop();
       if (stopping_) return 128 + signal_;
-      return console_.Fail(started, state_.empty()
-                                        ? std::string()
-                                        : absl::StrCat("logs are in ", state_));
+      return console_.Fail(
+          started, in_use_          ? "twinpath up --listen 127.0.0.1:0 takes "
+                                      "any free port"
+                   : state_.empty() ? std::string()
+                                    : absl::StrCat("logs are in ", state_));
     }
     const int code = WaitForEnd();
     Stop();
@@ -107,6 +148,12 @@ class Up {
     TWINPATH_ASSIGN_OR_RETURN(state_, StateFolder(options_.state));
     TWINPATH_RETURN_IF_ERROR(MakeDirectories(state_));
     TWINPATH_RETURN_IF_ERROR(Lock());
+    if (absl::Status free = CheckFree(options_.listen); !free.ok()) {
+      // There are no logs yet.
+      in_use_ = absl::IsFailedPrecondition(free);
+      state_.clear();
+      return free;
+    }
     TWINPATH_ASSIGN_OR_RETURN(const std::string coordinator,
                               FindCompanion("twinpath-coordinator"));
     TWINPATH_ASSIGN_OR_RETURN(const std::string agent,
@@ -294,6 +341,8 @@ class Up {
   size_t expected_ = 0;
   UniqueFd lock_;
   UniqueFd signals_;
+  // The address is taken.
+  bool in_use_ = false;
   bool stopping_ = false;
   int signal_ = SIGTERM;
   std::vector<Daemon> daemons_;
