@@ -1,5 +1,7 @@
 #include "cli/app.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "base/exit_code.h"
 #include "base/status.h"
@@ -154,6 +157,45 @@ bool UnknownCommand(const CLI::App& app, const std::vector<std::string>& args,
   return false;
 }
 
+// The command that `args` name: their first word that is no option nor the
+// value of one. Empty: none.
+std::string CommandIn(const CLI::App& app,
+                      const std::vector<std::string>& args) {
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (!absl::StartsWith(args[i], "-")) return args[i];
+    const CLI::Option* option = app.get_option_no_throw(args[i]);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
+  }
+  return "";
+}
+
+// In front of words that stood behind "--". CLI11 itself takes such words only
+// where no positional came before them.
+constexpr absl::string_view kMark = "\x01";
+
+// Lets the positionals of all commands take marked words.
+void TakeMarkedWords(CLI::App* app) {
+  const auto unmark = [](std::string& word) {
+    if (absl::StartsWith(word, kMark)) word.erase(0, kMark.size());
+    return std::string();
+  };
+  for (CLI::Option* option : app->get_options()) {
+    if (option->get_positional()) {
+      option->transform(CLI::Validator(unmark, "", "words behind --"));
+    }
+  }
+  for (CLI::App* sub : app->get_subcommands([](CLI::App*) { return true; })) {
+    TakeMarkedWords(sub);
+  }
+}
+
+// "twinpath help inspect" asks for "twinpath inspect --help".
+void TakeHelpForAnOption(std::vector<std::string>* args) {
+  if (args->size() < 2 || (*args)[1] != "help") return;
+  args->erase(args->begin() + 1);
+  args->push_back("--help");
+}
+
 const CLI::App* Chosen(const CLI::App& app) {
   const CLI::App* at = &app;
   while (true) {
@@ -185,15 +227,25 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error,
   const CLI::App* chosen = Chosen(app);
   const std::string name = PathOf(chosen);
   std::string what = error.what();
-  what = what.substr(0, what.find('\n'));
+  what = absl::StrReplaceAll(what.substr(0, what.find('\n')), {{kMark, ""}});
   console.Error(absl::StrCat(name, ": ", what));
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (args[i].size() > 1 && args[i][0] == '-' &&
+        access(args[i].c_str(), F_OK) == 0) {
+      console.Hint(
+          absl::StrCat("a FILE that begins with \"-\" stands behind "
+                       "--: ",
+                       name, " -- ", Printable(args[i])));
+      return kExitUsage;
+    }
+  }
   const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   if (extras && chosen->get_name() == "record") {
     console.Hint("the build stands behind --: twinpath record -- nvcc ...");
     return kExitUsage;
   }
   for (const std::string& arg : args) {
-    if (!absl::StartsWith(arg, "--") || arg == "--") continue;
+    if (!absl::StartsWith(arg, "--")) continue;
     const std::string flag = arg.substr(0, arg.find('='));
     const std::vector<std::string> flags = FlagsOf(*chosen);
     if (std::find(flags.begin(), flags.end(), flag) != flags.end()) continue;
@@ -236,13 +288,8 @@ int Settle(Console& console, int code) {
   return code == kExitPass ? kExitUsage : code;
 }
 
-int Parse(const std::vector<std::string>& all) {
-  // What follows "--" belongs to the program or the build, option or not.
-  const auto separator = std::find(all.begin(), all.end(), "--");
-  std::vector<std::string> args(all.begin(), separator);
-  std::vector<std::string> rest(
-      separator == all.end() ? separator : separator + 1, all.end());
-
+int Parse(std::vector<std::string> all) {
+  TakeHelpForAnOption(&all);
   Options options;
   Run run;
   CLI::App app(
@@ -260,6 +307,22 @@ int Parse(const std::vector<std::string>& all) {
   // Lives until the command has run: the callbacks refer to it.
   Builder builder(app, options, run);
   builder.Build();
+  TakeMarkedWords(&app);
+  // What follows "--" belongs to the program or the build, option or not. Of
+  // other commands it is words that are no options, whatever they begin with.
+  const auto separator = std::find(all.begin(), all.end(), "--");
+  std::vector<std::string> args(all.begin(), separator);
+  std::vector<std::string> rest;
+  if (separator != all.end()) {
+    const std::string command = CommandIn(app, args);
+    if (command == "check" || command == "record") {
+      rest.assign(separator + 1, all.end());
+    } else {
+      for (auto word = separator + 1; word != all.end(); ++word) {
+        args.push_back(absl::StrCat(kMark, *word));
+      }
+    }
+  }
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   if (!reversed.empty()) reversed.pop_back();
   try {
@@ -267,6 +330,13 @@ int Parse(const std::vector<std::string>& all) {
   } catch (const CLI::CallForHelp&) {
     const CLI::App* chosen = Chosen(app);
     Console console(stdout, stderr, ConsoleOptionsOf(options));
+    std::string text;
+    std::string hint;
+    if (UnknownCommand(app, args, &text, &hint)) {
+      console.Error(text);
+      console.Hint(hint);
+      return kExitUsage;
+    }
     console.Print(chosen->help(
         chosen->get_parent() == nullptr ? "" : PathOf(chosen->get_parent())));
     return Settle(console, kExitPass);
@@ -290,17 +360,8 @@ int Parse(const std::vector<std::string>& all) {
                                options.format, "; it has table and json"));
     return kExitUsage;
   }
-  if (separator != all.end()) {
-    if (command == "check") {
-      options.check.arguments = std::move(rest);
-    } else if (command == "record") {
-      options.record.argv = std::move(rest);
-    } else if (!rest.empty()) {
-      console.Error(
-          absl::StrCat("twinpath ", command, ": nothing may follow \"--\""));
-      return kExitUsage;
-    }
-  }
+  if (command == "check") options.check.arguments = std::move(rest);
+  if (command == "record") options.record.argv = std::move(rest);
   return Settle(console, run(console));
 }
 

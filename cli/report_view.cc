@@ -88,7 +88,9 @@ std::string Toolkits(const v1::FileReport& report) {
 // "wheel", "tar (packed with gzip)".
 std::string FormatText(const v1::CarrierFacts& carrier) {
   std::string text =
-      Printable(carrier.format().empty() ? "archive" : carrier.format());
+      Printable(carrier.format().empty()          ? "archive"
+                : carrier.format() == "oci_image" ? "OCI image"
+                                                  : carrier.format());
   if (!carrier.filters().empty()) {
     absl::StrAppend(&text, " (packed with ", JoinBytes(carrier.filters(), ", "),
                     ")");
@@ -168,7 +170,7 @@ void AppendCarrier(const v1::CarrierFacts& carrier, const ViewOptions& options,
       absl::StrAppend(&words, ", entry point ",
                       Printable(absl::StrJoin(image.entrypoint(), " ")));
     }
-    AppendField("oci_image", words, options, out);
+    AppendField("OCI image", words, options, out);
   }
   if (!carrier.external_members().empty()) {
     AppendField(
@@ -253,7 +255,7 @@ absl::string_view FileKindText(v1::FileKind kind) {
     case v1::FILE_KIND_OFFLOAD_BUNDLE:
       return "offload bundle";
     case v1::FILE_KIND_OCI_IMAGE:
-      return "oci_image";
+      return "OCI image";
     default:
       return "not determined";
   }
