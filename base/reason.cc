@@ -269,7 +269,8 @@ constexpr ReasonInfo kReasons[] = {
      "Install it or ship it with the artifact."},
     {"TP232", "inspection-incomplete", ReasonGroup::kArtifact,
      ReasonSeverity::kWarning, "Part of the file could not be read.",
-     "Look at the place named."},
+     "Inspect what is named by itself: unpack it, or run as a user who may "
+     "read it."},
     {"TP233", "damaged-file", ReasonGroup::kArtifact, ReasonSeverity::kError,
      "The file ends too early or its tables are broken.",
      "Build or copy the file again."},

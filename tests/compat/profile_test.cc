@@ -23,10 +23,10 @@ using ::testing::IsSupersetOf;
 TEST(Profile, TheNamedHostsExist) {
   const auto names = ListProfiles();
   ASSERT_THAT(names, IsOk());
-  EXPECT_THAT(*names,
-              IsSupersetOf({"dgx-spark", "h200", "gh200", "b200", "b300",
-                            "l40s", "a100", "rtx-5090", "t4", "jetson-thor",
-                            "h200-r550", "l40s-r535", "a100-r470"}));
+  EXPECT_THAT(*names, IsSupersetOf({"dgx-spark", "h200", "gh200", "b200",
+                                    "b300", "l40s", "a100", "h100", "rtx-5090",
+                                    "t4", "jetson-thor", "h200-r550",
+                                    "l40s-r535", "a100-r470"}));
 }
 
 // All of them load, agree with the tables and are marked.
