@@ -408,7 +408,7 @@ absl::Status CarrierWalk::Members(ArchiveReader& reader,
     const auto [before, first] =
         seen.try_emplace(absl::HashOf(member.path), says);
     if (!first && (says || before->second)) {
-      level.Problem("TP232",
+      level.Problem("TP215",
                     absl::StrCat(member.Label(),
                                  " is in it twice: each is inspected, and "
                                  "unpacking leaves the later one"));

@@ -40,10 +40,9 @@ std::string NameOfAppended(absl::string_view head, absl::string_view tail) {
   }
   if (FindZipEndRecord(tail)) return "a zip archive";
   const ContentKind content = KindOfContent(head);
-  if (content.kind == v1::FILE_KIND_ARCHIVE) {
-    return absl::StrCat("a ", content.archive);
-  }
-  return content.elf ? "another ELF file" : "";
+  return content.kind == v1::FILE_KIND_ARCHIVE
+             ? absl::StrCat("a ", content.archive)
+             : "";
 }
 
 absl::Status LookForAppended(const ByteSource& source, const ElfView& elf,
@@ -85,6 +84,12 @@ absl::Status LookForAppended(const ByteSource& source, const ElfView& elf,
   const std::string what = NameOfAppended(head, tail);
   if (!what.empty()) {
     packed(absl::StrCat(what, " behind it, at offset ", at));
+  } else if (KindOfContent(head).elf) {
+    AddProblem("TP215",
+               absl::StrCat("another ELF file behind it, at offset ", at,
+                            ": its device code is listed here, its host code "
+                            "is not looked at"),
+               report);
   } else if (bytes >= kMinUnknown && !LooksLikeText(head) &&
              KindOfContent(head).kind == v1::FILE_KIND_OTHER) {
     AddProblem("TP215",

@@ -20,6 +20,7 @@
 namespace twinpath::inspect {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -178,6 +179,14 @@ TEST(Appended, BareCodeBehindAProgramIsFound) {
       Inspect(Program() + BuildFatbin({SassEntry({.sm = 90})})).back();
   EXPECT_EQ(own.fatbins_size(), 1);
   EXPECT_THAT(Problems(own), IsEmpty());
+}
+
+TEST(Appended, AProgramBehindAProgramIsNamed) {
+  const v1::FileReport own = Inspect(Program() + Library(90)).back();
+  EXPECT_EQ(own.fatbins_size(), 1);
+  EXPECT_EQ(own.kind(), v1::FILE_KIND_ELF_EXECUTABLE);
+  EXPECT_THAT(Problems(own),
+              Contains(HasSubstr("TP215 another ELF file behind it")));
 }
 
 // Offsets and sizes come from the file.

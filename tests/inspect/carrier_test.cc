@@ -223,7 +223,7 @@ TEST(Carrier, OfTwoMembersOfOneNameUnpackingLeavesTheLater) {
                 "x");
     EXPECT_THAT(outcome.Names(), ElementsAre("x!/a.so", "x"));
     EXPECT_EQ(outcome.Problems(),
-              "TP232 a.so is in it twice: each is inspected, and unpacking "
+              "TP215 a.so is in it twice: each is inspected, and unpacking "
               "leaves the later one\n");
   }
 }
