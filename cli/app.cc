@@ -360,8 +360,11 @@ int Parse(std::vector<std::string> all) {
                                options.format, "; it has table and json"));
     return kExitUsage;
   }
-  if (command == "check") options.check.arguments = std::move(rest);
-  if (command == "record") options.record.argv = std::move(rest);
+  if (command == "check") {
+    options.check.arguments = std::move(rest);
+  } else if (command == "record") {
+    options.record.argv = std::move(rest);
+  }
   return Settle(console, run(console));
 }
 
