@@ -98,9 +98,12 @@ class ImageWalk {
     while (!full_) {
       const absl::StatusOr<bool> more = reader.Next(&member);
       for (const ArchiveRemark& remark : reader.TakeRemarks()) {
-        // The second time it is known; and what has the digest it should have
+        // The second time it is known. A tar that has the digest it should have
         // was not cut.
-        if (again || (remark.code == "TP232" && !blob.digest.empty())) continue;
+        if (again || (remark.code == "TP232" && reader.filters().empty() &&
+                      !blob.digest.empty())) {
+          continue;
+        }
         blobs_.Problem(remark.code,
                        absl::StrCat("layer ", name, ": ", remark.detail));
       }

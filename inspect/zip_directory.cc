@@ -20,8 +20,10 @@ constexpr uint64_t kEntryBytes = 46;
 constexpr uint64_t kMemberBytes = 30;
 constexpr uint64_t kEnd64Bytes = 56;
 constexpr uint64_t kLocator64Bytes = 20;
-// Entries that are held against their members; more are not opened anyway.
+// Entries that are held against their members; more are not opened anyway. And
+// memory for their names.
 constexpr uint64_t kMaxEntries = 1'000'000;
+constexpr uint64_t kMaxNameBytes = uint64_t{64} << 20;
 constexpr size_t kMaxDamage = 8;
 constexpr size_t kWindow = 256 << 10;
 constexpr uint32_t kFull = 0xffffffff;
@@ -202,7 +204,13 @@ class Reader {
       }
       entry.name = std::string(bytes.substr(0, name_bytes));
       Extra(bytes.substr(name_bytes, extra_bytes), expanded, entry);
-      if (++read <= kMaxEntries) entries_.push_back(std::move(entry));
+      ++read;
+      name_bytes_ += entry.name.size();
+      if (read > kMaxEntries || name_bytes_ > kMaxNameBytes) {
+        entries_.clear();
+        unchecked_ = true;
+      }
+      if (!unchecked_) entries_.push_back(std::move(entry));
     }
     if ((read & count_mask_) != (out_.members & count_mask_)) {
       Damage(absl::StrCat("its directory has ", read,
@@ -245,7 +253,7 @@ class Reader {
 
   // Holds the directory against the members.
   absl::Status CheckMembers() {
-    if (out_.members > kMaxEntries) return absl::OkStatus();
+    if (unchecked_) return absl::OkStatus();
     std::sort(
         entries_.begin(), entries_.end(),
         [](const Entry& a, const Entry& b) { return a.offset < b.offset; });
@@ -322,6 +330,9 @@ class Reader {
   uint64_t begin_ = 0;
   uint64_t directory_end_ = 0;
   std::vector<Entry> entries_;
+  uint64_t name_bytes_ = 0;
+  // There are too many to keep them.
+  bool unchecked_ = false;
 };
 
 }  // namespace
