@@ -35,6 +35,8 @@ absl::string_view CompressionText(v1::Compression compression) {
       return "lz4 frame";
     case v1::COMPRESSION_ZSTD:
       return "zstd";
+    case v1::COMPRESSION_GZIP:
+      return "gzip";
     case v1::COMPRESSION_OPAQUE:
       return "opaque";
     default:

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status.h"
+#include "inspect/codec_stream.h"
 #include "inspect/cubin.h"
 #include "inspect/elf_view.h"
 #include "inspect/fatbin.h"
@@ -37,6 +40,15 @@ constexpr size_t kFrameHeadBytes = 32 << 10;
 constexpr uint64_t kLookBack = 4096;
 constexpr uint64_t kLookAhead = 1024;
 constexpr size_t kTextWindow = 64 << 10;
+constexpr size_t kGzipHeaderBytes = 10;
+// Most bytes a stream is decoded to in order to find its end.
+constexpr uint64_t kLargestStream = uint64_t{144} << 20;
+constexpr size_t kFirstDeflated = 512;
+// The sizes that FFmpeg's bin2c puts before what it packs.
+constexpr size_t kSizesBytes = 8;
+// Header, one block, check sum; and how much deflate makes of a byte at most.
+constexpr uint64_t kLeastZlibBytes = 8;
+constexpr uint64_t kMostDeflated = 1032;
 // What may stand between a string's real start and `.version` and is not text:
 // a length, a quotation mark.
 constexpr size_t kStrayBytes = 4;
@@ -190,6 +202,106 @@ std::optional<size_t> StartOfText(absl::string_view before,
   return rest.empty() ? start : before.size();
 }
 
+// Says what the decoded beginning `head` is; returns false if it is no device
+// code. `container`: what it is packed in, for words.
+bool IdentifyContent(absl::string_view head, absl::string_view container,
+                     BareImage& image) {
+  if (LooksLikeCubin(head)) {
+    image.kind = kEntryElf;
+  } else if (StartsPtxModule(head)) {
+    image.kind = kEntryPtx;
+  } else if (absl::StartsWith(
+                 head, absl::string_view("\x50\xED\x55\xBA\1\0\x10\0", 8))) {
+    image.kind = 0;
+    image.problem = absl::StrCat("a fatbin inside a ", container,
+                                 ": its images are not looked at");
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Reads the cubin that was started, if it is one and its beginning does.
+void ReadStartedCubin(FrameProbe& probe, BareImage& image) {
+  if (Cubin cubin; image.kind == kEntryElf && image.problem.empty() &&
+                   probe.prefix.ReadStarted(probe.wanted, cubin)) {
+    image.cubin = std::move(cubin);
+  }
+}
+
+// Decodes the beginning of a deflated payload; returns whether it is device
+// code. What does not decode is none.
+absl::StatusOr<bool> StartDeflated(const ByteSource& source,
+                                   const PackedPayload& payload,
+                                   absl::string_view container,
+                                   FrameProbe& probe, BareImage& image,
+                                   ProbeBudget& budget) {
+  // A little first: most is no code, and a short stream that is broken at its
+  // end still has a beginning. More where long comments may come first.
+  for (const size_t size : {kFirstDeflated, kFrameHeadBytes}) {
+    if (!budget.Take(2 * size)) return Spent();
+    const absl::StatusOr<absl::string_view> head =
+        probe.prefix.Start(payload, size);
+    if (!head.ok()) {
+      // Is it the payload, or the file?
+      char byte;
+      TWINPATH_RETURN_IF_ERROR(source.ReadAt(payload.offset, 1, &byte));
+      return false;
+    }
+    if (IdentifyContent(*head, container, image)) return true;
+    if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(*head), "/")) break;
+  }
+  return false;
+}
+
+struct StreamLength {
+  uint64_t stored = 0;
+  uint64_t expanded = 0;
+  // Why it has no end ("" if it has).
+  std::string problem = {};
+};
+
+// Decodes a payload that is a stream to its end.
+absl::StatusOr<StreamLength> LengthOfStream(const ByteSource& source,
+                                            const PackedPayload& payload,
+                                            ProbeBudget& budget) {
+  const std::unique_ptr<Codec> codec = MakeCodec(payload.compression);
+  TWINPATH_RETURN_IF_ERROR(codec->Restart());
+  StreamLength length;
+  std::string decoded(kTextWindow, '\0');
+  bool finished = false;
+  while (!finished) {
+    TWINPATH_ASSIGN_OR_RETURN(
+        const std::string stored,
+        Read(source, payload.offset + length.stored, kTextWindow,
+             payload.offset + payload.stored, budget));
+    absl::string_view in = stored;
+    const uint64_t before = length.expanded;
+    while (!finished) {
+      if (!budget.Take(decoded.size())) return Spent();
+      const absl::StatusOr<size_t> got =
+          Pump(*codec, in, decoded.data(), decoded.size(), finished);
+      if (!got.ok()) {
+        length.problem = std::string(got.status().message());
+        return length;
+      }
+      length.expanded += *got;
+      if (length.expanded > kLargestStream) {
+        length.problem = absl::StrCat("above the cap of ", kLargestStream,
+                                      " bytes after unpacking");
+        return length;
+      }
+      if (*got < decoded.size()) break;
+    }
+    length.stored += stored.size() - in.size();
+    if (!finished && in.size() == stored.size() && length.expanded == before) {
+      length.problem = "the payload's end is missing";
+      return length;
+    }
+  }
+  return length;
+}
+
 }  // namespace
 
 bool ProbeBudget::Take(uint64_t bytes) {
@@ -331,18 +443,7 @@ absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
   BareImage image;
   image.offset = offset;
   image.compression = v1::COMPRESSION_ZSTD;
-  if (LooksLikeCubin(*head)) {
-    image.kind = kEntryElf;
-  } else if (StartsPtxModule(*head)) {
-    image.kind = kEntryPtx;
-  } else if (absl::StartsWith(
-                 *head, absl::string_view("\x50\xED\x55\xBA\1\0\x10\0", 8))) {
-    image.kind = 0;
-    image.problem =
-        "a fatbin inside a zstd frame: its images are not looked at";
-  } else {
-    return std::nullopt;
-  }
+  if (!IdentifyContent(*head, "zstd frame", image)) return std::nullopt;
   if (!end) {
     image.stored = header->bytes;
     image.problem = "a zstd frame of device code that is cut or broken";
@@ -353,10 +454,74 @@ absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
   if (!header->has_content && image.problem.empty()) {
     image.problem = "its zstd frame does not say how long its content is";
   }
-  if (Cubin cubin; image.kind == kEntryElf && image.problem.empty() &&
-                   probe.prefix.ReadStarted(probe.wanted, cubin)) {
-    image.cubin = std::move(cubin);
+  ReadStartedCubin(probe, image);
+  return image;
+}
+
+absl::StatusOr<std::optional<BareImage>> ProbeGzip(const ByteSource& source,
+                                                   uint64_t offset,
+                                                   uint64_t limit,
+                                                   FrameProbe& probe,
+                                                   ProbeBudget& budget) {
+  limit = std::min(limit, source.size());
+  TWINPATH_ASSIGN_OR_RETURN(
+      const std::string header,
+      Read(source, offset, kGzipHeaderBytes, limit, budget));
+  // Deflated, and no flags but the five there are (RFC 1952, 2.3.1).
+  if (header.size() < kGzipHeaderBytes || header[0] != '\x1f' ||
+      header[1] != '\x8b' || header[2] != 8 || (header[3] & 0xe0) != 0) {
+    return std::nullopt;
   }
+  const PackedPayload payload = {.offset = offset,
+                                 .stored = limit - offset,
+                                 .expanded = kFrameHeadBytes,
+                                 .compression = v1::COMPRESSION_GZIP};
+  BareImage image;
+  image.offset = offset;
+  image.compression = v1::COMPRESSION_GZIP;
+  TWINPATH_ASSIGN_OR_RETURN(
+      const bool found,
+      StartDeflated(source, payload, "gzip member", probe, image, budget));
+  if (!found) return std::nullopt;
+  TWINPATH_ASSIGN_OR_RETURN(const StreamLength length,
+                            LengthOfStream(source, payload, budget));
+  image.stored = length.stored;
+  image.expanded = length.expanded;
+  if (image.problem.empty()) image.problem = length.problem;
+  return image;
+}
+
+absl::StatusOr<std::optional<BareImage>> ProbeZlib(
+    const ByteSource& source, uint64_t offset, uint64_t floor, uint64_t limit,
+    FrameProbe& probe, ProbeBudget& budget) {
+  limit = std::min(limit, source.size());
+  if (offset < floor || offset - floor < kSizesBytes || offset >= limit) {
+    return std::nullopt;
+  }
+  TWINPATH_ASSIGN_OR_RETURN(
+      const std::string sizes,
+      Read(source, offset - kSizesBytes, kSizesBytes, offset, budget));
+  const uint64_t expanded = LoadU32(sizes.data());
+  const uint64_t stored = LoadU32(sizes.data() + 4);
+  // Text packs well, and never better than this (zlib's documentation).
+  if (stored < kLeastZlibBytes || stored > limit - offset ||
+      expanded < stored || expanded / kMostDeflated > stored) {
+    return std::nullopt;
+  }
+  BareImage image;
+  image.offset = offset;
+  image.stored = stored;
+  image.expanded = expanded;
+  image.compression = v1::COMPRESSION_ZLIB;
+  TWINPATH_ASSIGN_OR_RETURN(const bool found,
+                            StartDeflated(source,
+                                          {.offset = offset,
+                                           .stored = stored,
+                                           .expanded = expanded,
+                                           .compression = v1::COMPRESSION_ZLIB},
+                                          "zlib stream", probe, image, budget));
+  if (!found) return std::nullopt;
+  ReadStartedCubin(probe, image);
   return image;
 }
 

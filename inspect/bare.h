@@ -1,8 +1,8 @@
 // Device code that stands alone in a file, outside any fatbin: cubins, PTX
-// text, and zstd frames of either. Libraries that choose their kernels
-// themselves keep them like this. A magic alone proves nothing: what stands
-// there is checked to its end before it counts, because its whole extent is
-// then passed over by the search.
+// text, and either of them packed by zstd or gzip, or by zlib as FFmpeg does
+// it. Libraries that choose their kernels themselves keep them like this. A
+// magic alone proves nothing: what stands there is checked to its end before it
+// counts, because its whole extent is then passed over by the search.
 //
 // Everything is read from the source by place, in small pieces and against a
 // budget, so that a file full of beginnings costs no more than a large one.
@@ -58,7 +58,7 @@ class ProbeBudget {
   std::atomic<uint64_t> left_;
 };
 
-// What looking at zstd frames takes and what is wanted of cubins in them. For
+// What looking at packed code takes and what is wanted of cubins in it. For
 // one source; not thread-safe.
 struct FrameProbe {
   FrameProbe(const ByteSource& source, const PrefixOptions& options)
@@ -85,6 +85,22 @@ absl::StatusOr<std::optional<BareImage>> ProbeZstd(const ByteSource& source,
                                                    uint64_t limit,
                                                    FrameProbe& probe,
                                                    ProbeBudget& budget);
+
+// A gzip member whose content begins as a cubin, PTX text or a fatbin. It is
+// decoded to its end, which nothing else tells; of less than 512 decoded bytes
+// one that is broken is passed over.
+absl::StatusOr<std::optional<BareImage>> ProbeGzip(const ByteSource& source,
+                                                   uint64_t offset,
+                                                   uint64_t limit,
+                                                   FrameProbe& probe,
+                                                   ProbeBudget& budget);
+
+// A zlib stream with such content, and in front of it, at or behind `floor`,
+// two u32: bytes after and before unpacking. Without them its length is not
+// known, and it is passed over.
+absl::StatusOr<std::optional<BareImage>> ProbeZlib(
+    const ByteSource& source, uint64_t offset, uint64_t floor, uint64_t limit,
+    FrameProbe& probe, ProbeBudget& budget);
 
 // PTX text whose `.version` stands at `offset`: followed by a number, `.target`
 // and a target. Comments before it, back to `floor`, belong to it; other text

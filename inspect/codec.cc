@@ -26,8 +26,9 @@ struct ZstdFree {
 struct Decoder::Contexts {
   // Of one of the codecs that have streams, made when it is needed.
   Codec* StreamOf(v1::Compression which) {
-    std::unique_ptr<Codec>& codec =
-        which == v1::COMPRESSION_ZLIB ? zlib : lz4_frame;
+    std::unique_ptr<Codec>& codec = which == v1::COMPRESSION_ZLIB   ? zlib
+                                    : which == v1::COMPRESSION_GZIP ? gzip
+                                                                    : lz4_frame;
     if (codec == nullptr) codec = MakeCodec(which);
     return codec.get();
   }
@@ -35,6 +36,7 @@ struct Decoder::Contexts {
   std::unique_ptr<ZSTD_DCtx, ZstdFree> zstd{ZSTD_createDCtx()};
   ZstdBlocks zstd_blocks;
   std::unique_ptr<Codec> zlib;
+  std::unique_ptr<Codec> gzip;
   std::unique_ptr<Codec> lz4_frame;
   // The prefix in progress: what is left of the stored bytes, and what is done.
   v1::Compression compression = v1::COMPRESSION_NONE;
@@ -87,6 +89,7 @@ absl::Status Decoder::DecodeAll(v1::Compression compression,
       return absl::OkStatus();
     }
     case v1::COMPRESSION_ZLIB:
+    case v1::COMPRESSION_GZIP:
     case v1::COMPRESSION_LZ4_FRAME: {
       Codec& codec = *contexts_->StreamOf(compression);
       TWINPATH_RETURN_IF_ERROR(codec.Restart());
@@ -133,6 +136,7 @@ absl::Status Decoder::StartPrefix(v1::Compression compression,
                  ? absl::OkStatus()
                  : CorruptPayload("zstd", "its header cannot be read");
     case v1::COMPRESSION_ZLIB:
+    case v1::COMPRESSION_GZIP:
     case v1::COMPRESSION_LZ4_FRAME:
       contexts_->stream = contexts_->StreamOf(compression);
       break;

@@ -49,8 +49,10 @@ class ZstdCodec final : public Codec {
   std::unique_ptr<ZSTD_DCtx, ZstdFree> context_;
 };
 
+// zlib streams and gzip members.
 class ZlibCodec final : public Codec {
  public:
+  explicit ZlibCodec(bool gzip) : gzip_(gzip) {}
   ~ZlibCodec() override {
     if (open_) inflateEnd(&stream_);
   }
@@ -60,7 +62,8 @@ class ZlibCodec final : public Codec {
       return absl::OkStatus();
     }
     stream_ = {};
-    if (inflateInit(&stream_) != Z_OK) {
+    // Sixteen more asks for gzip's header and check sum.
+    if (inflateInit2(&stream_, MAX_WBITS + (gzip_ ? 16 : 0)) != Z_OK) {
       return absl::ResourceExhaustedError("no memory for zlib");
     }
     open_ = true;
@@ -78,7 +81,7 @@ class ZlibCodec final : public Codec {
     const int result = inflate(&stream_, Z_NO_FLUSH);
     in.remove_prefix(in_size - stream_.avail_in);
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
-      return CorruptPayload("zlib",
+      return CorruptPayload(gzip_ ? "gzip" : "zlib",
                             stream_.msg != nullptr ? stream_.msg : "error");
     }
     finished = result == Z_STREAM_END;
@@ -86,6 +89,7 @@ class ZlibCodec final : public Codec {
   }
 
  private:
+  const bool gzip_;
   z_stream stream_{};
   bool open_ = false;
 };
@@ -137,7 +141,9 @@ std::unique_ptr<Codec> MakeCodec(v1::Compression compression) {
     case v1::COMPRESSION_ZSTD:
       return std::make_unique<ZstdCodec>();
     case v1::COMPRESSION_ZLIB:
-      return std::make_unique<ZlibCodec>();
+      return std::make_unique<ZlibCodec>(false);
+    case v1::COMPRESSION_GZIP:
+      return std::make_unique<ZlibCodec>(true);
     case v1::COMPRESSION_LZ4_FRAME:
       return std::make_unique<Lz4FrameCodec>();
     default:

@@ -1,5 +1,5 @@
-// Streams of the codecs that have some, taken step by step: zlib, LZ4 frame,
-// zstd.
+// Streams of the codecs that have some, taken step by step: zlib, gzip, LZ4
+// frame, zstd.
 
 #ifndef TWINPATH_INSPECT_CODEC_STREAM_H_
 #define TWINPATH_INSPECT_CODEC_STREAM_H_

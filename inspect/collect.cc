@@ -216,11 +216,8 @@ absl::Status CodeCollector::AddBundleEntry(const OffloadEntry& entry,
   return absl::OkStatus();
 }
 
-void CodeCollector::AddWholeFile(uint16_t kind) {
-  AddBareImage({.offset = 0,
-                .stored = source_.size(),
-                .expanded = source_.size(),
-                .kind = kind},
+void CodeCollector::AddFirst(uint16_t kind, uint64_t size) {
+  AddBareImage({.offset = 0, .stored = size, .expanded = size, .kind = kind},
                nullptr);
 }
 

@@ -43,8 +43,8 @@ class CodeCollector {
   // The entries of an offload bundle, each by its own kind. Read errors.
   absl::Status AddBundle(const OffloadBundle& bundle, const ElfView* elf);
 
-  // A file that is one image, whatever its length.
-  void AddWholeFile(uint16_t kind);
+  // An image of `size` bytes at the file's beginning.
+  void AddFirst(uint16_t kind, uint64_t size);
 
   // Whether all that was found is in the report.
   bool complete() const { return complete_; }

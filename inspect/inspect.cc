@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/digest.h"
 #include "base/status.h"
+#include "inspect/bare.h"
 #include "inspect/byte_source.h"
 #include "inspect/collect.h"
 #include "inspect/demangle.h"
@@ -60,10 +62,10 @@ class Inspection {
         TWINPATH_RETURN_IF_ERROR(Scan(whole, nullptr, false));
         break;
       case v1::FILE_KIND_PTX:
-        code_.AddWholeFile(kEntryPtx);
+        TWINPATH_RETURN_IF_ERROR(WholePtx());
         break;
       case v1::FILE_KIND_LTO_IR:
-        code_.AddWholeFile(kEntryLtoIr);
+        code_.AddFirst(kEntryLtoIr, source_.size());
         break;
       case v1::FILE_KIND_ARCHIVE:
         Problem("TP232", absl::StrCat("a ", content.archive,
@@ -99,7 +101,7 @@ class Inspection {
     }
     const ElfView& elf = *opened;
     if (elf.machine() == kElfMachineCuda) {
-      BareCubin(elf);
+      TWINPATH_RETURN_IF_ERROR(BareCubin(elf));
       return Finish();
     }
     TWINPATH_ASSIGN_OR_RETURN(const DynamicTable dynamic,
@@ -157,14 +159,39 @@ class Inspection {
     return status;
   }
 
-  // A file that is one cubin. Its header is always read: nothing else tells
-  // the target.
-  void BareCubin(const ElfView& elf) {
+  // A file that begins with a cubin. Its header is always read: nothing else
+  // tells the target. What stands behind it is searched.
+  absl::Status BareCubin(const ElfView& elf) {
     report_.set_kind(v1::FILE_KIND_CUBIN);
     if (const std::string& damage = elf.section_problem(); !damage.empty()) {
       Problem("TP233", damage);
     }
-    code_.AddWholeFile(kEntryElf);
+    ProbeBudget looking;
+    TWINPATH_ASSIGN_OR_RETURN(const std::optional<BareImage> cubin,
+                              ProbeCubin(source_, 0, source_.size(), looking));
+    if (cubin && cubin->problem.empty() && cubin->stored < source_.size()) {
+      return Scan({{0, source_.size(), false}}, nullptr, false);
+    }
+    code_.AddFirst(kEntryElf, source_.size());
+    return absl::OkStatus();
+  }
+
+  // A file that begins with PTX text, which ends at its first NUL.
+  absl::Status WholePtx() {
+    constexpr uint64_t kWindow = 1 << 20;
+    const uint64_t size = source_.size();
+    for (uint64_t at = 0; at < size;) {
+      TWINPATH_ASSIGN_OR_RETURN(const std::string window,
+                                ReadUpTo(source_, at, kWindow));
+      const size_t nul = window.find('\0');
+      if (nul != std::string::npos) {
+        code_.AddFirst(kEntryPtx, at + nul);
+        return Scan({{at + nul, size, false}}, nullptr, false);
+      }
+      at += window.size();
+    }
+    code_.AddFirst(kEntryPtx, size);
+    return absl::OkStatus();
   }
 
   // Reads payloads, then settles what depends on them.

@@ -25,9 +25,9 @@ constexpr size_t kLargestWindow = 256 << 10;
 // What two windows share: the longest text searched for, less one byte.
 constexpr size_t kOverlap = 64;
 // Pieces that threads search apart, and the least that is worth a thread.
-constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
+constexpr uint64_t kPieceBytes = uint64_t{8} << 20;
 constexpr uint64_t kLeastParallel = uint64_t{64} << 20;
-constexpr unsigned kMaxScanThreads = 4;
+constexpr unsigned kMaxScanThreads = 8;
 // What findings of pieces may take before they are handed on.
 constexpr int64_t kMaxFindingBytes = int64_t{64} << 20;
 
@@ -202,6 +202,13 @@ class Searcher {
     } else if (word == LoadU32(kZstdBegin)) {
       bare =
           ProbeZstd(shared_.source, place, range.end, frames_, shared_.budget);
+    } else if ((word & 0xffffff) == kGzipBegin) {
+      bare =
+          ProbeGzip(shared_.source, place, range.end, frames_, shared_.budget);
+    } else if ((word & 0xffff) == kZlibBegin) {
+      bare = ProbeZlib(shared_.source, place,
+                       std::max(range.begin, position.floor), range.end,
+                       frames_, shared_.budget);
     } else {
       const absl::string_view text = bytes.substr(0, 8);
       if (text != absl::string_view(".version").substr(0, text.size())) {

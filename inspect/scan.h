@@ -1,7 +1,8 @@
 // Finds device code in a source: which byte ranges to look at, and the search
-// for what marks its beginning: fatbins, bare cubins, zstd frames and PTX text,
-// offload bundles. Wrappers and section names play no part in it: code that
-// nothing names is found too. One pass; what was found is passed over whole.
+// for what marks its beginning: fatbins, bare cubins, PTX text, what packs
+// them, offload bundles. Wrappers and section names play no part in it: code
+// that nothing names is found too. One pass; what was found is passed over
+// whole.
 
 #ifndef TWINPATH_INSPECT_SCAN_H_
 #define TWINPATH_INSPECT_SCAN_H_

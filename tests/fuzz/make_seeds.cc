@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/file.h"
+#include "tests/inspect/byte_writer.h"
 #include "tests/inspect/elf_builder.h"
 #include "tests/inspect/fatbin_builder.h"
 #include "tests/inspect/linked_cubin.h"
@@ -322,6 +323,15 @@ int Main(const std::string& path) {
   folder.Add("bare", "ptx", absl::StrCat(ptx, std::string("\0rest", 5)));
   folder.Add("bare", "zstd-cubin", Pack(cubin, v1::COMPRESSION_ZSTD));
   folder.Add("bare", "zstd-ptx", Pack(ptx, v1::COMPRESSION_ZSTD));
+  folder.Add("bare", "gzip-cubin", Pack(cubin, v1::COMPRESSION_GZIP));
+  folder.Add("bare", "gzip-ptx", Pack(ptx, v1::COMPRESSION_GZIP));
+  // As FFmpeg has it: both sizes, then a stream of the best packing.
+  std::string sized;
+  std::string zlib = Pack(ptx, v1::COMPRESSION_ZLIB);
+  zlib[1] = '\xDA';
+  Append<uint32_t>(sized, static_cast<uint32_t>(ptx.size()));
+  Append<uint32_t>(sized, static_cast<uint32_t>(zlib.size()));
+  folder.Add("bare", "zlib-ptx", sized + zlib);
   for (const uint32_t version : {1, 2}) {
     std::vector<OffloadMember> members = {
         {3, 2, "nvptx64-nvidia-cuda", "sm_90", cubin}};
@@ -345,6 +355,7 @@ int Main(const std::string& path) {
   folder.Add("codec", "lz4-block", CodecInput(2, v1::COMPRESSION_LZ4_BLOCK));
   folder.Add("codec", "lz4-frame", CodecInput(3, v1::COMPRESSION_LZ4_FRAME));
   folder.Add("codec", "zstd", CodecInput(4, v1::COMPRESSION_ZSTD));
+  folder.Add("codec", "gzip", CodecInput(6, v1::COMPRESSION_GZIP));
   return folder.failed() ? 1 : 0;
 }
 

@@ -204,7 +204,8 @@ void Codec(absl::string_view bytes) {
   constexpr v1::Compression kCodecs[] = {
       v1::COMPRESSION_NONE,      v1::COMPRESSION_ZLIB,
       v1::COMPRESSION_LZ4_BLOCK, v1::COMPRESSION_LZ4_FRAME,
-      v1::COMPRESSION_ZSTD,      v1::COMPRESSION_OPAQUE};
+      v1::COMPRESSION_ZSTD,      v1::COMPRESSION_OPAQUE,
+      v1::COMPRESSION_GZIP};
   if (bytes.size() < 3) return;
   const v1::Compression codec =
       kCodecs[static_cast<uint8_t>(bytes[0]) % std::size(kCodecs)];
@@ -323,6 +324,10 @@ void Bare(absl::string_view bytes) {
     for (const uint64_t limit : {bytes.size(), at + (bytes.size() - at) / 2}) {
       CheckBare(inspect::ProbeCubin(source, at, limit, budget), at, limit);
       CheckBare(inspect::ProbeZstd(source, at, limit, probe, budget), at,
+                limit);
+      CheckBare(inspect::ProbeGzip(source, at, limit, probe, budget), at,
+                limit);
+      CheckBare(inspect::ProbeZlib(source, at, 0, limit, probe, budget), at,
                 limit);
       CheckBare(inspect::ProbePtx(source, at, at / 2, limit, budget), at / 2,
                 limit);

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_matchers.h"
 #include "inspect/scan.h"
+#include "tests/inspect/byte_writer.h"
+#include "tests/inspect/device_builder.h"
 #include "tests/inspect/elf_builder.h"
 #include "tests/inspect/fatbin_builder.h"
 #include "tests/inspect/inspect_fixture.h"
@@ -86,6 +90,110 @@ TEST(Bare, AFrameAboveTheCapIsNotRead) {
     const v1::Image& image = report.fatbins(0).images(0);
     EXPECT_THAT(image.problem(), HasSubstr("above the cap"));
     EXPECT_THAT(image.kernels(), IsEmpty());
+  }
+}
+
+std::string WithSizes(const std::string& plain, const std::string& packed) {
+  std::string out;
+  Append<uint32_t>(out, static_cast<uint32_t>(plain.size()));
+  Append<uint32_t>(out, static_cast<uint32_t>(packed.size()));
+  return out + packed;
+}
+
+// FFmpeg's filters hold PTX so: a gzip member, or in newer ones a zlib stream
+// behind its two sizes (FFmpeg: ffbuild/common.mak, ffbuild/bin2c.c,
+// libavfilter/cuda/load_helper.c).
+TEST(Bare, DeflatedCodeIsFoundWithItsEnds) {
+  const std::string ptx =
+      BuildPtx({.isa_major = 8, .isa_minor = 4, .target = "sm_60"});
+  const std::string cubin = BuildCubin({.sm = 90, .filler = 200 << 10});
+  for (const std::string& plain : {ptx, cubin}) {
+    const std::string gzip = Pack(plain, v1::COMPRESSION_GZIP);
+    std::string zlib = Pack(plain, v1::COMPRESSION_ZLIB);
+    // Packed as well as it goes; the decoder does not look at that.
+    zlib[1] = '\xDA';
+    for (const bool kernels : {false, true}) {
+      const v1::FileReport report =
+          InspectBytes(BuildElf({.rodata = "text" + gzip + "more" +
+                                           WithSizes(plain, zlib) + "end"}),
+                       {.kernels = kernels});
+      ASSERT_EQ(report.fatbins_size(), 2);
+      EXPECT_TRUE(report.fatbins(0).bare());
+      const v1::Image& first = report.fatbins(0).images(0);
+      const v1::Image& second = report.fatbins(1).images(0);
+      EXPECT_EQ(first.compression(), v1::COMPRESSION_GZIP);
+      EXPECT_EQ(first.stored_bytes(), gzip.size());
+      EXPECT_EQ(second.compression(), v1::COMPRESSION_ZLIB);
+      EXPECT_EQ(second.stored_bytes(), zlib.size());
+      for (const v1::Image* image : {&first, &second}) {
+        EXPECT_EQ(image->problem(), "");
+        EXPECT_EQ(image->kind(),
+                  plain == ptx ? v1::IMAGE_KIND_PTX : v1::IMAGE_KIND_SASS);
+        EXPECT_EQ(image->target().number(), plain == ptx ? 60 : 90);
+        EXPECT_EQ(image->expanded_bytes(), plain.size());
+        EXPECT_EQ(image->kernels_size(), kernels ? 1 : 0);
+      }
+    }
+  }
+}
+
+TEST(Bare, DeflatedTextThatIsNoCodeIsPassedOver) {
+  const std::string text(5000, 'a');
+  std::string zlib = Pack(text, v1::COMPRESSION_ZLIB);
+  zlib[1] = '\xDA';
+  // Of a stream without sizes nothing tells the length.
+  std::string alone = Pack(BuildPtx({}), v1::COMPRESSION_ZLIB);
+  alone[1] = '\xDA';
+  EXPECT_THAT(InRodata("x" + Pack(text, v1::COMPRESSION_GZIP) +
+                       WithSizes(text, zlib) + std::string(8, '\xff') + alone)
+                  .fatbins(),
+              IsEmpty());
+}
+
+TEST(Bare, DeflatedCodeThatIsCutOrBrokenIsNamed) {
+  PtxSpec spec;
+  for (int i = 0; i < 40; ++i) spec.kernels.push_back(absl::StrCat("k", i));
+  const std::string ptx = BuildPtx(spec);
+  const std::string gzip = Pack(ptx, v1::COMPRESSION_GZIP);
+  // Its check sum stands before its length, at the end.
+  std::string broken = gzip;
+  broken[broken.size() - 8] = static_cast<char>(broken[broken.size() - 8] ^ 1);
+  std::string zlib = Pack(ptx, v1::COMPRESSION_ZLIB);
+  zlib[1] = '\xDA';
+  for (const std::string& bytes : {gzip.substr(0, gzip.size() - 9), broken,
+                                   WithSizes(ptx + "longer", zlib)}) {
+    const v1::FileReport report = InspectBytes(std::string(64, '\1') + bytes);
+    ASSERT_EQ(report.fatbins_size(), 1);
+    EXPECT_NE(report.fatbins(0).images(0).problem(), "");
+  }
+}
+
+TEST(Bare, WhatStandsBehindACubinOrPtxAtTheStartIsFound) {
+  const std::string first = BuildCubin({.sm = 90});
+  const std::string second = BuildCubin({.sm = 80});
+  const std::string fatbin = BuildFatbin({SassEntry({.sm = 75})});
+  const std::string ptx = BuildPtx({.target = "sm_70"});
+  const std::string nul(1, '\0');
+  struct Case {
+    std::string bytes;
+    std::vector<uint32_t> targets;
+    uint64_t stored;
+  };
+  for (const Case& c :
+       {Case{first + second, {90, 80}, first.size()},
+        Case{first + fatbin, {90, 75}, first.size()},
+        Case{ptx + nul + second, {70, 80}, ptx.size()},
+        Case{first, {90}, first.size()}, Case{ptx, {70}, ptx.size()},
+        Case{ptx + nul, {70}, ptx.size()},
+        Case{first + std::string(500, '\0'), {90}, first.size()}}) {
+    const v1::FileReport report = InspectBytes(c.bytes);
+    std::vector<uint32_t> targets;
+    for (const v1::Fatbin& found : report.fatbins()) {
+      targets.push_back(found.images(0).target().number());
+    }
+    EXPECT_EQ(targets, c.targets);
+    EXPECT_EQ(report.fatbins(0).images(0).stored_bytes(), c.stored);
+    EXPECT_THAT(report.problems(), IsEmpty());
   }
 }
 

@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, CodecTest,
     ::testing::Values(v1::COMPRESSION_NONE, v1::COMPRESSION_ZLIB,
                       v1::COMPRESSION_LZ4_BLOCK, v1::COMPRESSION_LZ4_FRAME,
-                      v1::COMPRESSION_ZSTD),
+                      v1::COMPRESSION_ZSTD, v1::COMPRESSION_GZIP),
     [](const auto& info) { return v1::Compression_Name(info.param); });
 
 class DecodingSourceTest : public ::testing::TestWithParam<v1::Compression> {};
@@ -123,13 +123,11 @@ TEST_P(DecodingSourceTest, AStreamShorterThanItsClaimIsDataLoss) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("10000")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Streams, DecodingSourceTest,
-                         ::testing::Values(v1::COMPRESSION_ZLIB,
-                                           v1::COMPRESSION_LZ4_FRAME,
-                                           v1::COMPRESSION_ZSTD),
-                         [](const auto& info) {
-                           return v1::Compression_Name(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Streams, DecodingSourceTest,
+    ::testing::Values(v1::COMPRESSION_ZLIB, v1::COMPRESSION_LZ4_FRAME,
+                      v1::COMPRESSION_ZSTD, v1::COMPRESSION_GZIP),
+    [](const auto& info) { return v1::Compression_Name(info.param); });
 
 // The format calls offset 0 invalid; liblz4 copies whatever memory held.
 TEST(Decoder, RefusesLz4MatchesOfOffsetZero) {

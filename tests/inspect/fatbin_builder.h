@@ -67,6 +67,21 @@ inline std::string Pack(absl::string_view plain, v1::Compression compression) {
       out.resize(LZ4F_compressFrame(out.data(), out.size(), plain.data(),
                                     plain.size(), nullptr));
       return out;
+    case v1::COMPRESSION_GZIP: {
+      z_stream stream = {};
+      deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 8,
+                   Z_DEFAULT_STRATEGY);
+      out.resize(deflateBound(&stream, plain.size()));
+      stream.next_in =
+          reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+      stream.avail_in = static_cast<uInt>(plain.size());
+      stream.next_out = reinterpret_cast<Bytef*>(out.data());
+      stream.avail_out = static_cast<uInt>(out.size());
+      deflate(&stream, Z_FINISH);
+      out.resize(stream.total_out);
+      deflateEnd(&stream);
+      return out;
+    }
     case v1::COMPRESSION_ZLIB: {
       uLongf size = compressBound(plain.size());
       out.resize(size);
