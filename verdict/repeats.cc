@@ -123,25 +123,43 @@ bool DifferOnlyInTimes(const Pieces& a, const Pieces& b) {
          });
 }
 
-// Where the part differs between runs of the same code, of `count` pieces each;
-// nothing if they are not so many in every run, or were not kept.
-std::optional<std::set<size_t>> VaryingPlaces(const v1::Entry& entry,
-                                              const Repeats& repeats, int part,
-                                              size_t count) {
-  std::set<size_t> varying;
-  for (const auto& [first, second] :
-       repeats.native.empty() ? repeats.forced : repeats.native) {
+// Where a part differs between runs of the same code, all of so many pieces.
+struct Variation {
+  size_t pieces = 0;
+  std::set<size_t> places;
+};
+
+// Nothing if there are no such runs, if one has more pieces than another, or if
+// not all was kept.
+std::optional<Variation> VariationOf(const v1::Entry& entry,
+                                     const std::vector<RunPair>& pairs,
+                                     int part) {
+  std::optional<Variation> variation;
+  for (const auto& [first, second] : pairs) {
     const std::optional<std::string> a = WholeText(entry, part, *first);
     const std::optional<std::string> b = WholeText(entry, part, *second);
     if (!a || !b) return std::nullopt;
     const Pieces pieces_a = PiecesOf(*a);
     const Pieces pieces_b = PiecesOf(*b);
-    if (pieces_a.size() != pieces_b.size() || pieces_a.size() != count) {
+    if (!variation) variation = Variation{pieces_a.size(), {}};
+    if (pieces_a.size() != variation->pieces ||
+        pieces_b.size() != variation->pieces) {
       return std::nullopt;
     }
-    varying.merge(PlacesOf(pieces_a, pieces_b));
+    variation->places.merge(PlacesOf(pieces_a, pieces_b));
   }
-  return varying;
+  return variation;
+}
+
+// The repeats of the code that `run` ran; of the other code where there are
+// none.
+const std::vector<RunPair>& PairsLike(const Repeats& repeats,
+                                      const v1::Observation& run) {
+  const bool compiled =
+      run.path() == v1::PATH_PTX_JIT ||
+      (run.path() == v1::PATH_PLAIN && DriverCompiled(run.cache()));
+  const std::vector<RunPair>& same = compiled ? repeats.forced : repeats.native;
+  return !same.empty() ? same : compiled ? repeats.native : repeats.forced;
 }
 
 }  // namespace
@@ -210,15 +228,38 @@ Blame BlameFor(const v1::Entry& entry, const Repeats& repeats, int part,
   if (!varies) {
     return DifferOnlyInTimes(pieces_a, pieces_b) ? Blame::kTimes : Blame::kCode;
   }
-  const std::optional<std::set<size_t>> varying =
-      VaryingPlaces(entry, repeats, part, pieces_a.size());
-  if (!varying) return Blame::kUnaligned;
+  // That compiled code varies may be the compiler's fault.
+  if (repeats.native.empty()) return Blame::kNoRepeat;
+  const std::optional<Variation> varying =
+      VariationOf(entry, repeats.native, part);
+  if (!varying || varying->pieces != pieces_a.size()) return Blame::kUnaligned;
   if (pieces_a.size() != pieces_b.size()) return Blame::kBeyondRepeats;
   const std::set<size_t> places = PlacesOf(pieces_a, pieces_b);
-  return std::includes(varying->begin(), varying->end(), places.begin(),
-                       places.end())
+  return std::includes(varying->places.begin(), varying->places.end(),
+                       places.begin(), places.end())
              ? Blame::kRepeats
              : Blame::kBeyondRepeats;
+}
+
+bool VariesAsRepeatsDo(const v1::Entry& entry, int part,
+                       const Repeats& repeats_a, const v1::Observation& a,
+                       const Repeats& repeats_b, const v1::Observation& b) {
+  const std::optional<std::string> text_a = WholeText(entry, part, a);
+  const std::optional<std::string> text_b = WholeText(entry, part, b);
+  if (!text_a || !text_b) return true;
+  const std::optional<Variation> varying_a =
+      VariationOf(entry, PairsLike(repeats_a, a), part);
+  const std::optional<Variation> varying_b =
+      VariationOf(entry, PairsLike(repeats_b, b), part);
+  if (!varying_a || !varying_b) return true;
+  const Pieces pieces_a = PiecesOf(*text_a);
+  const Pieces pieces_b = PiecesOf(*text_b);
+  if (pieces_a.size() != pieces_b.size()) return false;
+  std::set<size_t> varying = varying_a->places;
+  varying.insert(varying_b->places.begin(), varying_b->places.end());
+  const std::set<size_t> places = PlacesOf(pieces_a, pieces_b);
+  return std::includes(varying.begin(), varying.end(), places.begin(),
+                       places.end());
 }
 
 }  // namespace twinpath::verdict

@@ -52,7 +52,8 @@ enum class Blame {
   // Runs of the same code agree in it, and it differs only in numbers that are
   // said to be times or rates: compiling takes time.
   kTimes,
-  // No two runs of the same code were compared in it.
+  // No two runs of the same code were compared in it, or it varies and no two
+  // of the native code were.
   kNoRepeat,
 };
 
@@ -61,6 +62,14 @@ enum class Blame {
 // native ones do not may be the code's.
 Blame BlameFor(const v1::Entry& entry, const Repeats& repeats, int part,
                const v1::Observation& native, const v1::Observation& forced);
+
+// Whether a part that differs between runs `a` and `b` of one path, of two
+// results, does so only where runs of the same code of one result differ. True
+// as well where that cannot be seen: not all was kept, or each run of the code
+// has more or fewer words.
+bool VariesAsRepeatsDo(const v1::Entry& entry, int part,
+                       const Repeats& repeats_a, const v1::Observation& a,
+                       const Repeats& repeats_b, const v1::Observation& b);
 
 }  // namespace twinpath::verdict
 

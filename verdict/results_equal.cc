@@ -52,9 +52,11 @@ bool RuleDecides(const v1::Entry& entry, int part) {
   return rule.rule_case() != v1::ExpectedOutput::kExact;
 }
 
-// `varying`: parts known to vary by themselves, that say nothing.
+// `varying`: parts known to vary by themselves in both results; where they do
+// that they say nothing.
 bool SameResults(const v1::Entry& entry, const std::set<int>& varying,
-                 const v1::Observation& a, const v1::Observation& b) {
+                 const Repeats& repeats_a, const v1::Observation& a,
+                 const Repeats& repeats_b, const v1::Observation& b) {
   if (JudgeStandardOutput(entry, a).match !=
       JudgeStandardOutput(entry, b).match) {
     return false;
@@ -63,7 +65,10 @@ bool SameResults(const v1::Entry& entry, const std::set<int>& varying,
     if (JudgeFile(file, a).match != JudgeFile(file, b).match) return false;
   }
   for (const PartDifference& part : CompareRuns(entry, a, b)) {
-    if (part.differs && varying.contains(part.part)) continue;
+    if (part.differs && varying.contains(part.part) &&
+        VariesAsRepeatsDo(entry, part.part, repeats_a, a, repeats_b, b)) {
+      continue;
+    }
     if (!RuleDecides(entry, part.part)) return false;
   }
   return true;
@@ -162,10 +167,13 @@ bool ResultsEqual(const v1::CellResult& a, const v1::CellResult& b,
   const auto runs_b = Runs(b);
   if (runs_a.size() != runs_b.size()) return false;
   std::set<int> varying;
+  Repeats repeats_a;
+  Repeats repeats_b;
   if (!StatesComparison(rules)) {
-    const std::set<int> of_b = RepeatsOf(rules, b).varying;
-    for (const int part : RepeatsOf(rules, a).varying) {
-      if (of_b.contains(part)) varying.insert(part);
+    repeats_a = RepeatsOf(rules, a);
+    repeats_b = RepeatsOf(rules, b);
+    for (const int part : repeats_a.varying) {
+      if (repeats_b.varying.contains(part)) varying.insert(part);
     }
   }
   for (const auto& [key, run] : runs_a) {
@@ -173,7 +181,8 @@ bool ResultsEqual(const v1::CellResult& a, const v1::CellResult& b,
     if (other == runs_b.end()) return false;
     if (Essence(*run) != Essence(*other->second)) return false;
     if (run->ending() == v1::ENDING_EXITED &&
-        !SameResults(rules, varying, *run, *other->second)) {
+        !SameResults(rules, varying, repeats_a, *run, repeats_b,
+                     *other->second)) {
       return false;
     }
   }

@@ -72,6 +72,42 @@ TEST(ResultsEqual, PartsThatVaryByThemselvesInBothAreLeftOut) {
   EXPECT_FALSE(ResultsEqual(timed(1), timed(11), &entry));
 }
 
+// A time that varies beside it does not make another result the same.
+TEST(ResultsEqual, WhatVariesExcusesItsOwnPlacesOnly) {
+  const auto printed = [](absl::string_view native, absl::string_view forced,
+                          int tenths) {
+    v1::CellResult result = GoodResult();
+    for (v1::Observation& run : *result.mutable_observations()) {
+      SetOutput(
+          run,
+          absl::StrCat("sum ", run.path() == v1::PATH_PTX_JIT ? forced : native,
+                       " in 3.", tenths++, " ms\n"));
+    }
+    return result;
+  };
+  v1::Entry entry = GoodEntry();
+  entry.clear_expected_output();
+  const v1::CellResult a = printed("42", "42", 1);
+  EXPECT_TRUE(ResultsEqual(a, printed("42", "42", 5), &entry));
+  EXPECT_FALSE(ResultsEqual(a, printed("0", "42", 5), &entry));
+  EXPECT_FALSE(ResultsEqual(a, printed("42", "0", 5), &entry));
+  EXPECT_FALSE(ResultsEqual(a, printed("42 more", "42", 5), &entry));
+  // That forced runs print something else each time is no excuse for native
+  // ones that do not.
+  v1::CellResult garbage_a = printed("42", "42", 1);
+  v1::CellResult garbage_b = printed("42", "42", 1);
+  for (v1::CellResult* result : {&garbage_a, &garbage_b}) {
+    const std::string sum = result == &garbage_a ? "42" : "41";
+    int garbage = 0;
+    for (v1::Observation& run : *result->mutable_observations()) {
+      SetOutput(run, run.path() == v1::PATH_PTX_JIT
+                         ? absl::StrCat(sum, garbage++)
+                         : sum);
+    }
+  }
+  EXPECT_FALSE(ResultsEqual(garbage_a, garbage_b, &entry));
+}
+
 TEST(ResultsEqual, AnEntrysRuleStandsForTheBytes) {
   const v1::Entry entry = GoodEntry();
   const v1::CellResult a = GoodResult();
