@@ -9,8 +9,8 @@
 //   twinpath-run --oci-unit PEER-USER
 //                                    the same for entries of oci_images, as
 //                                    root
-//   twinpath-run --unit-ended        started by systemd behind one of these,
-//                                    to say why it was ended (ReportUnitEnd)
+//   twinpath-run --unit-ended        started by systemd behind these, to say
+//   twinpath-run --oci-unit-ended    why they were ended (ReportUnitEnd)
 //
 // SIGTERM ends it, and by that the sandbox, at once. A container has more to
 // it: there the run is ended and what podman made is removed first.
@@ -25,7 +25,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/exit_code.h"
 #include "base/status.h"
@@ -100,16 +99,13 @@ int RunAsOciUnit(const std::string& peer_user) {
   RunServerOptions options;
   options.peer_user = peer_user;
   options.containers = true;
+  options.told_to_end = [] { return told_to_end != 0; };
   NoteSignals();
-  options.run =
-      [](const v1::RunRequest& request) -> absl::StatusOr<v1::RunResponse> {
+  options.run = [](const v1::RunRequest& request) {
     // Here an abandoned run ends in order, so that its container and storage
     // go with it.
-    v1::RunResponse response = RunHereInOciUnit(
+    return RunHereInOciUnit(
         request, [] { return told_to_end != 0 || PeerIsGone(STDIN_FILENO); });
-    // Why, only systemd knows, and says it (ReportEnd).
-    if (told_to_end != 0) return absl::CancelledError("told to end");
-    return response;
   };
   if (const absl::Status status = ServeRun(STDIN_FILENO, options);
       !status.ok()) {
@@ -119,11 +115,20 @@ int RunAsOciUnit(const std::string& peer_user) {
   return kExitPass;
 }
 
-int ReportEnd() {
-  const char* const result = std::getenv("SERVICE_RESULT");
-  ReportUnitEnd(STDIN_FILENO, result == nullptr ? "" : result,
-                TakenForMemory().value_or(0))
-      .IgnoreError();
+std::string Variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+// `in_order`: the unit is told to end (KillSignal=SIGTERM) and killed only when
+// it does not; others are killed at once.
+int ReportEnd(bool in_order) {
+  UnitEnd end;
+  end.result = Variable("SERVICE_RESULT");
+  end.stop_timed_out = in_order && Variable("EXIT_CODE") == "killed" &&
+                       Variable("EXIT_STATUS") == "KILL";
+  end.taken = TakenForMemory().value_or(0);
+  ReportUnitEnd(STDIN_FILENO, end).IgnoreError();
   return kExitPass;
 }
 
@@ -143,7 +148,10 @@ int main(int argc, char** argv) {
     return twinpath::runner::RunAsOciUnit(argv[2]);
   }
   if (argc == 2 && absl::string_view(argv[1]) == "--unit-ended") {
-    return twinpath::runner::ReportEnd();
+    return twinpath::runner::ReportEnd(false);
+  }
+  if (argc == 2 && absl::string_view(argv[1]) == "--oci-unit-ended") {
+    return twinpath::runner::ReportEnd(true);
   }
   std::fprintf(stderr,
                "twinpath-run: error: it is started by the agent, the twinpath "

@@ -47,23 +47,38 @@ struct RunServerOptions {
   bool containers = false;
   // What runs the verified request; RunHereInUnit in the unit, a fake in tests.
   // An error is no answer to the caller: somebody else gives it, or nobody.
-  std::function<absl::StatusOr<v1::RunResponse>(const v1::RunRequest&)> run;
+  std::function<v1::RunResponse(const v1::RunRequest&)> run;
+  // Whether systemd has told the unit to end, where it is not ended by that at
+  // once; may be empty. Then nothing more is copied, and a run that did not
+  // come to its own end is no answer to the caller: why it was, only systemd
+  // knows (ReportUnitEnd). One that had ended is.
+  std::function<bool()> told_to_end;
 };
 
 // Serves the connection on `socket`, once. Every refusal is an answer, except
-// to a peer that may not ask, which gets none.
+// to a peer that may not ask, which gets none. CANCELLED where the unit was
+// told to end.
 absl::Status ServeRun(int socket, const RunServerOptions& options);
 
+// How systemd ended a unit (systemd.exec(5)).
+struct UnitEnd {
+  // $SERVICE_RESULT.
+  std::string result;
+  // The runner was told to end, did not within TimeoutStopSec, and was killed.
+  bool stop_timed_out = false;
+  // Processes the kernel took for want of memory (TakenForMemory).
+  uint64_t taken = 0;
+};
+
 // What the unit says last (ExecStopPost=), where systemd ended it before it
-// could answer: `result` is $SERVICE_RESULT (systemd.exec(5)). "timeout" (the
-// unit's RuntimeMaxSec was over) is an answer that the run timed out,
-// "oom-kill" one that memory was short. So is "signal" where the kernel has
-// taken processes of the unit for want of memory (`taken`, TakenForMemory):
-// with OOMPolicy=continue systemd does not say it of the runner itself. Nothing
-// is said for others: "success" has answered, and what else there is a fault,
-// which the closed connection tells.
-absl::Status ReportUnitEnd(int socket, absl::string_view result,
-                           uint64_t taken);
+// could answer. "timeout" (the unit's RuntimeMaxSec was over) is an answer that
+// the run timed out; but systemd calls it so, too, when somebody stopped the
+// unit and TimeoutStopSec was over, so that it is none with `stop_timed_out`.
+// "oom-kill" is an answer that memory was short. So is "signal" where the
+// kernel has taken processes: with OOMPolicy=continue systemd does not say it
+// of the runner itself. Nothing is said for others: "success" has answered, and
+// what else there is a fault, which the closed connection tells.
+absl::Status ReportUnitEnd(int socket, const UnitEnd& end);
 
 // The caller's side. Opens one file of the artifact for reading.
 using FileOpener =

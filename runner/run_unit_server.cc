@@ -29,6 +29,7 @@ constexpr size_t kMaxRequestBytes = 64 << 20;
 // A caller that has connected has its request ready, and its files.
 constexpr absl::Duration kPeerPatience = absl::Minutes(1);
 constexpr size_t kBlock = 1 << 20;
+constexpr char kToldToEnd[] = "told to end";
 
 absl::Status WithCode(absl::string_view code, const absl::Status& status) {
   const absl::string_view message = MessageOf(status);
@@ -36,10 +37,31 @@ absl::Status WithCode(absl::string_view code, const absl::Status& status) {
   return {status.code(), absl::StrCat(code, " ", message)};
 }
 
-// Copies what `from` holds into `to` and compares it with the manifest.
-// UNAVAILABLE when the caller at `socket` has gone meanwhile.
-absl::Status CopyVerified(int socket, int from, const v1::ArtifactFile& file,
-                          int to) {
+// The caller, and who may end the wait for it and the work for it.
+struct Caller {
+  Patience Wait() const { return Patience::For(kPeerPatience, told_to_end); }
+  // UNAVAILABLE when it has gone, CANCELLED when the unit was told to end.
+  absl::Status Check() const {
+    if (told_to_end && told_to_end()) return absl::CancelledError(kToldToEnd);
+    if (PeerIsGone(socket)) {
+      return absl::UnavailableError("the caller has gone");
+    }
+    return absl::OkStatus();
+  }
+
+  int socket;
+  const std::function<bool()>& told_to_end;
+};
+
+// Whether there is nobody to say it to, or no need.
+bool EndsServing(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsCancelled(status);
+}
+
+// Copies what `from` holds into `to` and compares it with the manifest. Errors
+// as Caller::Check, besides.
+absl::Status CopyVerified(const Caller& caller, int from,
+                          const v1::ArtifactFile& file, int to) {
   struct stat info;
   if (fstat(from, &info) != 0) return ErrnoStatus(errno, "fstat");
   if (!S_ISREG(info.st_mode)) {
@@ -61,9 +83,7 @@ absl::Status CopyVerified(int socket, int from, const v1::ArtifactFile& file,
   Sha256Stream digest;
   uint64_t at = 0;
   while (true) {
-    if (PeerIsGone(socket)) {
-      return absl::UnavailableError("the caller has gone");
-    }
+    TWINPATH_RETURN_IF_ERROR(caller.Check());
     TWINPATH_ASSIGN_OR_RETURN(const std::string block,
                               PreadUpTo(shared ? to : from, at, kBlock));
     if (block.empty()) break;
@@ -83,19 +103,19 @@ absl::Status CopyVerified(int socket, int from, const v1::ArtifactFile& file,
   return absl::OkStatus();
 }
 
-absl::Status TakeFile(int socket, int from, const v1::ArtifactFile& file,
-                      const std::string& folder) {
+absl::Status TakeFile(const Caller& caller, int from,
+                      const v1::ArtifactFile& file, const std::string& folder) {
   // Names were checked with the manifest: relative, no "..", none below a link.
   const std::string path = JoinPath(folder, file.name());
   TWINPATH_RETURN_IF_ERROR(MakeDirectories(DirName(path), 0755));
   const UniqueFd to(open(
       path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!to.valid()) return ErrnoStatus(errno, "making it");
-  return CopyVerified(socket, from, file, to.get());
+  return CopyVerified(caller, from, file, to.get());
 }
 
 // Asks for the artifact's files and puts them into `folder`.
-absl::Status TakeFiles(int socket, const v1::Artifact& artifact,
+absl::Status TakeFiles(const Caller& caller, const v1::Artifact& artifact,
                        const std::string& folder) {
   std::vector<const v1::ArtifactFile*> files;
   for (const v1::ArtifactFile& file : artifact.files()) {
@@ -106,17 +126,16 @@ absl::Status TakeFiles(int socket, const v1::Artifact& artifact,
     v1::UnitRunReply reply;
     reply.mutable_files_wanted()->set_first(static_cast<uint32_t>(first));
     reply.mutable_files_wanted()->set_count(static_cast<uint32_t>(count));
-    TWINPATH_RETURN_IF_ERROR(
-        WriteMessage(socket, Patience::For(kPeerPatience), reply));
+    TWINPATH_RETURN_IF_ERROR(WriteMessage(caller.socket, caller.Wait(), reply));
     TWINPATH_ASSIGN_OR_RETURN(
         const std::vector<UniqueFd> descriptors,
-        ReceiveDescriptors(socket, count, Patience::For(kPeerPatience)));
+        ReceiveDescriptors(caller.socket, count, caller.Wait()));
     for (size_t i = 0; i < count; ++i) {
       const v1::ArtifactFile& file = *files[first + i];
       if (const absl::Status status =
-              TakeFile(socket, descriptors[i].get(), file, folder);
+              TakeFile(caller, descriptors[i].get(), file, folder);
           !status.ok()) {
-        if (absl::IsUnavailable(status)) return status;
+        if (EndsServing(status)) return status;
         const absl::string_view code =
             absl::IsDataLoss(status) || absl::IsInvalidArgument(status)
                 ? "TP405 digest-differs: file"
@@ -153,7 +172,7 @@ absl::Status CheckKind(v1::EntryKind kind, bool containers) {
 
 // OK with the observation where something can be said about the run; an error
 // only where there is nobody to say it to.
-absl::StatusOr<v1::RunResponse> Run(int socket,
+absl::StatusOr<v1::RunResponse> Run(const Caller& caller,
                                     const v1::UnitRunRequest& request,
                                     const RunServerOptions& options) {
   v1::RunResponse response;
@@ -204,9 +223,9 @@ absl::StatusOr<v1::RunResponse> Run(int socket,
     }
   }
   if (const absl::Status status =
-          TakeFiles(socket, request.release().artifact(), artifact);
+          TakeFiles(caller, request.release().artifact(), artifact);
       !status.ok()) {
-    if (absl::IsUnavailable(status)) return status;
+    if (EndsServing(status)) return status;
     return refuse(WithCode("TP115 artifact-not-staged:", status));
   }
   v1::RunRequest run;
@@ -219,7 +238,13 @@ absl::StatusOr<v1::RunResponse> Run(int socket,
   run.set_output_limit_bytes(request.output_limit_bytes());
   run.set_artifact_directory(artifact);
   run.set_work_directory(work);
-  return options.run(run);
+  v1::RunResponse seen = options.run(run);
+  const v1::Ending ending = seen.observation().ending();
+  if ((ending == v1::ENDING_INTERRUPTED || ending == v1::ENDING_NOT_STARTED) &&
+      options.told_to_end && options.told_to_end()) {
+    return absl::CancelledError(kToldToEnd);
+  }
+  return seen;
 }
 
 }  // namespace
@@ -227,27 +252,28 @@ absl::StatusOr<v1::RunResponse> Run(int socket,
 absl::Status ServeRun(int socket, const RunServerOptions& options) {
   TWINPATH_RETURN_IF_ERROR(CheckPeer(socket, options.peer_user));
   v1::UnitRunRequest request;
-  TWINPATH_RETURN_IF_ERROR_CTX(ReadMessage(socket, Patience::For(kPeerPatience),
-                                           kMaxRequestBytes, request),
-                               "the request");
+  const Caller caller{socket, options.told_to_end};
+  TWINPATH_RETURN_IF_ERROR_CTX(
+      ReadMessage(socket, caller.Wait(), kMaxRequestBytes, request),
+      "the request");
   v1::UnitRunReply reply;
   TWINPATH_ASSIGN_OR_RETURN(*reply.mutable_response(),
-                            Run(socket, request, options));
+                            Run(caller, request, options));
   return WriteMessage(socket, Patience::For(kPeerPatience), reply);
 }
 
-absl::Status ReportUnitEnd(int socket, absl::string_view result,
-                           uint64_t taken) {
+absl::Status ReportUnitEnd(int socket, const UnitEnd& end) {
   v1::UnitRunReply reply;
   v1::Observation& observation =
       *reply.mutable_response()->mutable_observation();
   observation.set_sandbox(kUnitSandbox);
-  if (result == "timeout") {
+  if (end.result == "timeout" && !end.stop_timed_out) {
     observation.set_ending(v1::ENDING_TIMED_OUT);
     observation.set_problem(
         "the unit's limit on time (RuntimeMaxSec) was over before the run was; "
         "the host's unit file sets it");
-  } else if (result == "oom-kill" || (result == "signal" && taken > 0)) {
+  } else if (end.result == "oom-kill" ||
+             (end.result == "signal" && end.taken > 0)) {
     observation.set_ending(v1::ENDING_SIGNALED);
     observation.set_signal(SIGKILL);
     observation.set_problem(std::string(kTakenForMemory));

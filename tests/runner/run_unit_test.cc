@@ -259,9 +259,11 @@ TEST_F(RunUnit, EachUnitRunsItsOwnKindOfEntry) {
 
 // What ExecStopPost= says where the program in the unit could say nothing.
 TEST_F(RunUnit, AUnitEndedBySystemdSaysWhy) {
-  const auto ended = [&](const char* result, uint64_t taken = 0) {
+  const auto ended = [&](const char* result, uint64_t taken = 0,
+                         bool stop_timed_out = false) {
     return AskWho(Request(), [&](int connection) {
-      EXPECT_THAT(ReportUnitEnd(connection, result, taken), IsOk());
+      EXPECT_THAT(ReportUnitEnd(connection, {result, stop_timed_out, taken}),
+                  IsOk());
       // The kernel would throw away the answer if what was sent here were not
       // read, as systemd does not close before either.
       shutdown(connection, SHUT_WR);
@@ -275,6 +277,8 @@ TEST_F(RunUnit, AUnitEndedBySystemdSaysWhy) {
   EXPECT_THAT(seen.problem(), HasSubstr("RuntimeMaxSec"));
   EXPECT_EQ(seen.attempt_id(), Request().attempt_id());
   EXPECT_EQ(seen.path(), Request().path());
+  // systemd says "timeout" of a stop that took too long, too.
+  EXPECT_EQ(ended("timeout", 0, true).ending(), v1::ENDING_INTERRUPTED);
   seen = ended("oom-kill");
   EXPECT_EQ(seen.ending(), v1::ENDING_SIGNALED);
   EXPECT_THAT(seen.problem(), HasSubstr("memory limit"));
@@ -285,6 +289,53 @@ TEST_F(RunUnit, AUnitEndedBySystemdSaysWhy) {
   EXPECT_EQ(ended("signal").ending(), v1::ENDING_INTERRUPTED);
   EXPECT_EQ(ended("success", 1).ending(), v1::ENDING_INTERRUPTED);
   EXPECT_EQ(ended("core-dump").ending(), v1::ENDING_INTERRUPTED);
+}
+
+TEST_F(RunUnit, ToldToEndItCopiesNothingMore) {
+  options_.told_to_end = [&] {
+    const auto runs = ListDirectory(Path("work"));
+    // It has begun to copy.
+    return runs.ok() && !runs->empty() &&
+           access(
+               Path(absl::StrCat("work/", runs->front(), "/artifact/bin/tool"))
+                   .c_str(),
+               F_OK) == 0;
+  };
+  const v1::Observation seen = Ask(Request());
+  EXPECT_EQ(served_.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(seen.ending(), v1::ENDING_INTERRUPTED);
+  EXPECT_FALSE(asked_.has_entry()) << "it ran";
+  EXPECT_TRUE(ListDirectory(Path("work"))->empty());
+}
+
+TEST_F(RunUnit, ToldToEndItAnswersWithARunThatHadEnded) {
+  bool told = false;
+  options_.told_to_end = [&] { return told; };
+  v1::Ending ending = v1::ENDING_EXITED;
+  options_.run = [&](const v1::RunRequest&) {
+    told = true;
+    v1::RunResponse response;
+    response.mutable_observation()->set_ending(ending);
+    response.mutable_observation()->set_problem("of the run");
+    return response;
+  };
+  for (const v1::Ending own :
+       {v1::ENDING_EXITED, v1::ENDING_SIGNALED, v1::ENDING_TIMED_OUT}) {
+    told = false;
+    ending = own;
+    EXPECT_EQ(Ask(Request()).ending(), own);
+    EXPECT_THAT(served_, IsOk());
+  }
+  // Only systemd knows why.
+  for (const v1::Ending other :
+       {v1::ENDING_INTERRUPTED, v1::ENDING_NOT_STARTED}) {
+    told = false;
+    ending = other;
+    const v1::Observation seen = Ask(Request());
+    EXPECT_EQ(seen.ending(), v1::ENDING_INTERRUPTED);
+    EXPECT_NE(seen.problem(), "of the run");
+    EXPECT_EQ(served_.code(), absl::StatusCode::kCancelled);
+  }
 }
 
 TEST_F(RunUnit, AUnitThatEndsIsAnInterruption) {
