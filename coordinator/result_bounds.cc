@@ -13,8 +13,9 @@
 namespace twinpath::coordinator {
 namespace {
 
-// Agents start each path once, repeat it for the proof and the trace, and
-// report what was interrupted.
+// Agents start each path once, repeat it for the proof and the trace and native
+// where a difference may be its own (runner/sequence.h), and report what was
+// interrupted.
 constexpr int kMaxObservations = 64;
 // Twice and more what a runner keeps of a trace (runner/trace_records.h).
 constexpr int kMaxObjects = 4096;

@@ -241,6 +241,63 @@ TEST_F(Sequence, NativeIsRunAgainWherePlainIsNotRun) {
   EXPECT_EQ(native, 2);
 }
 
+// The result is whole without the repeat.
+TEST_F(Sequence, ANativeRepeatThatDoesNotEndIsLeftOut) {
+  enum class What { kCancelled, kRefused, kInterrupted, kNotStarted, kChanged };
+  const auto run = [&](What what) {
+    int native = 0;
+    AttemptHooks hooks;
+    hooks.can_trace = [] { return false; };
+    const auto at_repeat = [&](What now) { return native == 1 && what == now; };
+    bool forced = false;
+    hooks.cancelled = [&] { return forced && at_repeat(What::kCancelled); };
+    hooks.before = [&](const v1::RunRequest& request) {
+      if (request.path() != v1::PATH_NATIVE) return absl::OkStatus();
+      if (at_repeat(What::kRefused)) return absl::InternalError("no space");
+      if (at_repeat(What::kChanged)) return absl::DataLossError("TP405 other");
+      return absl::OkStatus();
+    };
+    hooks.run = [&](const v1::RunRequest& request, absl::Duration,
+                    const std::function<bool()>&) {
+      v1::RunResponse response;
+      v1::Observation& seen = *response.mutable_observation();
+      seen.set_path(request.path());
+      seen.set_jit_proof(request.jit_proof());
+      seen.set_ending(v1::ENDING_EXITED);
+      seen.mutable_stdout()->mutable_digest()->set_sha256(
+          absl::StrCat(request.path()));
+      if (request.path() != v1::PATH_NATIVE) {
+        forced = request.jit_proof();
+        return response;
+      }
+      if (at_repeat(What::kInterrupted)) {
+        seen.set_ending(v1::ENDING_INTERRUPTED);
+      } else if (at_repeat(What::kNotStarted)) {
+        seen.set_ending(v1::ENDING_NOT_STARTED);
+        seen.set_problem("TP114 sandbox-unavailable");
+      }
+      ++native;
+      return response;
+    };
+    v1::CellResult result = RunEntry(Request({"driver"}).entry(),
+                                     {v1::PATH_NATIVE, v1::PATH_PTX_JIT},
+                                     {"GPU-1"}, artifact_->path(), hooks);
+    EXPECT_TRUE(forced);
+    return result;
+  };
+  for (const What what : {What::kCancelled, What::kRefused, What::kInterrupted,
+                          What::kNotStarted}) {
+    const v1::CellResult result = run(what);
+    EXPECT_TRUE(result.complete()) << static_cast<int>(what);
+    EXPECT_EQ(result.problems_size(), 0) << result.ShortDebugString();
+    EXPECT_EQ(result.observations_size(), 3) << result.ShortDebugString();
+  }
+  const v1::CellResult changed = run(What::kChanged);
+  EXPECT_FALSE(changed.complete());
+  EXPECT_EQ(changed.observations_size(), 4);
+  EXPECT_THAT(changed.observations(3).problem(), HasSubstr("TP405"));
+}
+
 TEST_F(Sequence, WorkFoldersAreRemoved) {
   AttemptHooks hooks;
   hooks.work_parent = work_->path();
