@@ -36,8 +36,12 @@ uint64_t BytesOf(const struct stat& info) {
 
 std::string SelfPath(int fd) { return absl::StrCat("/proc/self/fd/", fd); }
 
-// A folder that is open, and open to its owner as long as this lives.
+// A folder that is open, and open to its owner as long as that takes.
 class OpenFolder {
+  // Its owner, which the run and its watcher both are, may look into it and
+  // pass through it.
+  static constexpr mode_t kNeeded = S_IRUSR | S_IXUSR;
+
  public:
   OpenFolder() = default;
   OpenFolder(const OpenFolder&) = delete;
@@ -54,9 +58,6 @@ class OpenFolder {
           openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       struct stat info;
       if (!path_.valid() || fstat(path_.get(), &info) != 0) return errno;
-      // Its owner, which the run and its watcher both are, may look into it
-      // and pass through it.
-      constexpr mode_t kNeeded = S_IRUSR | S_IXUSR;
       if ((info.st_mode & kNeeded) != kNeeded && info.st_uid == geteuid() &&
           info.st_uid != 0) {
         closed_ = info.st_mode & 07777;
@@ -68,15 +69,25 @@ class OpenFolder {
       }
       fd_ = UniqueFd(openat(path_.get(), ".", kFolderFlags));
       error = fd_.valid() ? 0 : errno;
+      // What is open can be read on; only passing through is asked each time.
+      if (error == 0 && (closed_ & S_IXUSR) != 0) CloseToOwner();
     }
     return error;
   }
   int fd() const { return fd_.get(); }
 
  private:
-  void Close() {
-    if (widened_) chmod(SelfPath(path_.get()).c_str(), closed_);
+  // As it was, unless somebody has set another mode meanwhile.
+  void CloseToOwner() {
+    struct stat info;
+    if (widened_ && fstat(path_.get(), &info) == 0 &&
+        (info.st_mode & 07777) == (closed_ | kNeeded)) {
+      chmod(SelfPath(path_.get()).c_str(), closed_);
+    }
     widened_ = false;
+  }
+  void Close() {
+    CloseToOwner();
     fd_ = UniqueFd();
     path_ = UniqueFd();
   }
@@ -166,6 +177,17 @@ class Walk {
   DiskUse use_;
 };
 
+// Nothing of it is left but its number.
+bool HasEnded(pid_t pid) {
+  const auto stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"), 4096);
+  if (!stat.ok()) return true;
+  // Its state stands behind the name, which may hold blanks and ')'.
+  const size_t name_end = stat->rfind(") ");
+  return name_end == std::string::npos ||
+         stat->compare(name_end, 3, ") Z") == 0 ||
+         stat->compare(name_end, 3, ") X") == 0;
+}
+
 bool IsInMemory(const struct statfs& info) {
   return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC ||
          info.f_type == HUGETLBFS_MAGIC;
@@ -194,11 +216,22 @@ DiskUse DeletedFilesOf(absl::Span<const pid_t> processes,
   for (const pid_t pid : processes) {
     const std::string folder = absl::StrCat("/proc/", pid, "/fd");
     DIR* const stream = opendir(folder.c_str());
-    if (stream == nullptr) continue;
+    if (stream == nullptr) {
+      const int error = errno;
+      if ((error == EACCES || error == EPERM) && use.unseen.empty() &&
+          !HasEnded(pid)) {
+        use.unseen = absl::StrCat("the open files of process ", pid, " (",
+                                  std::strerror(error), ")");
+      }
+      continue;
+    }
     while (const dirent* entry = readdir(stream)) {
       if (++looked % kFilesPerLook == 0 && absl::Now() >= until) {
         closedir(stream);
-        use.unseen = "all of its open files, since there are too many of them";
+        if (use.unseen.empty()) {
+          use.unseen =
+              "all of its open files, since there are too many of them";
+        }
         return use;
       }
       struct stat info;

@@ -3,13 +3,16 @@
 //
 //   folders  everything below them; a folder that its owner closed (mode 0) is
 //            opened for the look and closed again
-//   deleted  files that have no name any more and that a process holds open
+//   deleted  files that have no name any more and that a process holds open, of
+//            those that may be looked into
 //   free     what the file system has left. Here nothing can hide (a deleted
 //            file that is only mapped, or on its way in a socket, or held by a
 //            process that may not be looked into), but everybody on the host
 //            counts.
 //
-// What could not be looked into is said, never taken for nothing. Thread-safe.
+// What could not be looked into is said, never taken for nothing; only of a
+// process that /proc does not show at all (ProtectProc=) nothing is known.
+// Thread-safe.
 
 #ifndef TWINPATH_RUNNER_DISK_USE_H_
 #define TWINPATH_RUNNER_DISK_USE_H_
@@ -44,7 +47,8 @@ DiskUse DiskUseBelow(const std::string& folder, uint64_t enough,
 
 // Bytes of the deleted files that these processes hold open, each file once;
 // files in memory are left out, but for those on the file systems of `folders`.
-// Processes that may not be looked into, and those that have ended, have none.
+// A process that may not be looked into is said (`unseen`); those that have
+// ended have none.
 DiskUse DeletedFilesOf(absl::Span<const pid_t> processes,
                        absl::Span<const std::string> folders, absl::Time until);
 

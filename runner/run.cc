@@ -305,8 +305,8 @@ v1::RunResponse RunEntryInChild(const v1::RunRequest& request,
   options.environment = MinimalEnvironment();
   for (const char* name :
        {"TWINPATH_LIBEXEC", "TWINPATH_BWRAP", "TWINPATH_OCI_RUNTIME",
-        "TWINPATH_CUPTI", kDiskLimitVariable, kUnseenVariable, "CUDA_HOME",
-        "LD_LIBRARY_PATH"}) {
+        "TWINPATH_CUPTI", kDiskLimitVariable, kUnseenVariable, kRunsVariable,
+        "CUDA_HOME", "LD_LIBRARY_PATH"}) {
     // LD_LIBRARY_PATH is for twinpath-run's own libraries in a bundle; the
     // sandboxed program does not get it.
     if (const char* value = std::getenv(name); value != nullptr) {

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 
 namespace twinpath::runner {
@@ -19,35 +21,63 @@ constexpr absl::Duration kLeastPause = absl::Seconds(1);
 constexpr int kPauseFactor = 10;
 // Memory and time limits wait meanwhile.
 constexpr absl::Duration kLongestLook = absl::Seconds(5);
+// An agent has no more (agent/worker.cc).
+constexpr uint64_t kMostRuns = 16;
 
-// A number of bytes in the environment; `none` where there is none.
-uint64_t BytesOf(const char* variable, uint64_t none) {
-  uint64_t bytes = 0;
+// A number in the environment; `none` where there is none.
+uint64_t NumberOf(const char* variable, uint64_t none) {
+  uint64_t number = 0;
   const char* text = std::getenv(variable);
-  return text != nullptr && absl::SimpleAtoi(text, &bytes) ? bytes : none;
+  return text != nullptr && absl::SimpleAtoi(text, &number) ? number : none;
 }
 
 uint64_t Less(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
 
+// What is too much to be counted is the most there is.
+uint64_t Sum(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+uint64_t Product(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 }  // namespace
 
 uint64_t DiskLimit() {
-  const uint64_t bytes = BytesOf(kDiskLimitVariable, kMaxRunDiskBytes);
+  const uint64_t bytes = NumberOf(kDiskLimitVariable, kMaxRunDiskBytes);
   return bytes == 0 ? kMaxRunDiskBytes : std::min(bytes, kMaxRunDiskBytes);
 }
 
-uint64_t UnseenAllowance() { return BytesOf(kUnseenVariable, kUnseenBytes); }
+uint64_t UnseenAllowance() { return NumberOf(kUnseenVariable, kUnseenBytes); }
+
+uint64_t RunsAtOnce(const std::string& root) {
+  uint64_t gpus = 0;
+  if (const auto folders = ListDirectory(root + "/proc/driver/nvidia/gpus");
+      folders.ok()) {
+    gpus = folders->size();
+  }
+  return std::clamp<uint64_t>(NumberOf(kRunsVariable, gpus), 1, kMostRuns);
+}
 
 RunWatch::RunWatch(WatchLimits limits) : limits_(std::move(limits)) {
   if (limits_.control_group) own_ = UsageOfControlGroup();
   if (limits_.disk_bytes == 0) return;
-  first_free_ = FreeBytes(limits_.disk_folders);
-  first_bytes_ = last_bytes_ = LookAtDisk().bytes;
+  first_free_ = Free();
+  LookAtDisk();
+  first_bytes_ = last_.bytes;
   last_free_ = first_free_.value_or(0);
   soonest_look_ = next_look_ = absl::Now();
 }
 
-DiskUse RunWatch::LookAtDisk() {
+std::optional<uint64_t> RunWatch::Free() const {
+  return limits_.free_bytes ? limits_.free_bytes()
+                            : FreeBytes(limits_.disk_folders);
+}
+
+void RunWatch::LookAtDisk() {
   const absl::Time start = absl::Now();
   const absl::Time until = start + kLongestLook;
   DiskUse use;
@@ -60,42 +90,50 @@ DiskUse RunWatch::LookAtDisk() {
   const absl::Duration took = absl::Now() - start;
   soonest_look_ = absl::Now() + took;
   next_look_ = absl::Now() + std::max(kLeastPause, took * kPauseFactor);
-  return use;
+  last_ = std::move(use);
 }
 
 bool RunWatch::DiskExceeded() {
   if (limits_.disk_bytes == 0) return false;
-  const std::optional<uint64_t> free = FreeBytes(limits_.disk_folders);
+  const std::optional<uint64_t> free = Free();
   if (!free || !first_free_) {
     problem_ =
         "disk limit: what the run has on disk cannot be measured, since the "
         "file system of its folder does not say what it has left";
     return true;
   }
-  const absl::Time now = absl::Now();
-  const bool loses_all =
-      Less(last_free_, *free) > Less(limits_.disk_bytes, last_bytes_);
-  if (now < (loses_all ? soonest_look_ : next_look_)) return false;
-  const DiskUse use = LookAtDisk();
-  last_bytes_ = use.bytes;
-  last_free_ = *free;
-  if (use.bytes > limits_.disk_bytes) {
-    problem_ = absl::StrCat("disk limit: the run's files took more than the ",
-                            HumanBytes(limits_.disk_bytes), " allowed");
-    return true;
-  }
   const uint64_t lost = Less(*first_free_, *free);
-  if (first_bytes_ + lost <= limits_.disk_bytes + limits_.unseen_bytes) {
-    return false;
+  const uint64_t others =
+      Sum(limits_.unseen_bytes,
+          Product(Less(limits_.runs_at_once, 1), limits_.disk_bytes));
+  const bool lost_too_much =
+      Sum(first_bytes_, lost) > Sum(limits_.disk_bytes, others);
+  const bool loses_all =
+      Less(last_free_, *free) > Less(limits_.disk_bytes, last_.bytes);
+  if (absl::Now() < (loses_all || lost_too_much ? soonest_look_ : next_look_)) {
+    if (!lost_too_much) return false;
+  } else {
+    LookAtDisk();
+    last_free_ = *free;
+    if (last_.bytes > limits_.disk_bytes) {
+      problem_ = absl::StrCat("disk limit: the run's files took more than the ",
+                              HumanBytes(limits_.disk_bytes), " allowed");
+      return true;
+    }
+    if (!lost_too_much) return false;
   }
   problem_ = absl::StrCat(
       "disk limit: the file system lost ", HumanBytes(lost),
       " since the run began, and the run's files that can be seen have ",
-      HumanBytes(Less(use.bytes, first_bytes_)),
+      HumanBytes(Less(last_.bytes, first_bytes_)),
       " of it; whether the run or another program of the host has the rest "
       "cannot be told");
-  if (!use.unseen.empty()) {
-    absl::StrAppend(&problem_, "; not looked into: ", use.unseen);
+  if (limits_.runs_at_once > 1) {
+    absl::StrAppend(&problem_, " (it is more than the ", limits_.runs_at_once,
+                    " runs this host may have at once may have together)");
+  }
+  if (!last_.unseen.empty()) {
+    absl::StrAppend(&problem_, "; not looked into: ", last_.unseen);
   }
   absl::StrAppend(&problem_,
                   "; give the folder of runs (/var/tmp) a file "
@@ -105,7 +143,7 @@ bool RunWatch::DiskExceeded() {
 }
 
 bool RunWatch::ExceededNow() {
-  next_look_ = absl::InfinitePast();
+  next_look_ = soonest_look_ = absl::InfinitePast();
   return Exceeded();
 }
 

@@ -5,9 +5,11 @@
 //
 // Nothing a run does to its files takes them out of the limit. Those that no
 // walk finds are in what the file system lost since the run began. There others
-// of the host count, too, so that some of it is let pass (kUnseenVariable);
-// beyond that the run is ended, and the problem says that it cannot be told who
-// it was. Not thread-safe.
+// of the host count, too, so that some of it is let pass (kUnseenVariable), and
+// for each other run that the host may have at once all that it may have
+// (kRunsVariable), since a run cannot see another's files. Beyond that the run
+// is ended, and the problem says that it cannot be told who it was. Not
+// thread-safe.
 
 #ifndef TWINPATH_RUNNER_RUN_WATCH_H_
 #define TWINPATH_RUNNER_RUN_WATCH_H_
@@ -41,6 +43,12 @@ inline constexpr uint64_t kUnseenBytes = uint64_t{8} << 30;
 inline constexpr char kUnseenVariable[] = "TWINPATH_RUN_UNSEEN_BYTES";
 uint64_t UnseenAllowance();
 
+// How many runs the host may have at once: an agent has one on each GPU. Unset:
+// as many as the driver has GPUs; 1 where it does not say.
+inline constexpr char kRunsVariable[] = "TWINPATH_RUNS_AT_ONCE";
+// `root` goes before /proc; only for tests.
+uint64_t RunsAtOnce(const std::string& root = "");
+
 struct WatchLimits {
   // 0: none.
   uint64_t memory_bytes = 0;
@@ -52,6 +60,10 @@ struct WatchLimits {
   uint64_t disk_bytes = 0;
   std::vector<std::string> disk_folders;
   uint64_t unseen_bytes = UnseenAllowance();
+  // This one counts.
+  uint64_t runs_at_once = RunsAtOnce();
+  // What the folders' file systems have left. Unset: FreeBytes(disk_folders).
+  std::function<std::optional<uint64_t>()> free_bytes;
 };
 
 class RunWatch {
@@ -67,7 +79,8 @@ class RunWatch {
 
  private:
   bool DiskExceeded();
-  DiskUse LookAtDisk();
+  void LookAtDisk();
+  std::optional<uint64_t> Free() const;
 
   const WatchLimits limits_;
   // What this process itself had before the run.
@@ -76,7 +89,7 @@ class RunWatch {
   uint64_t first_bytes_ = 0;
   std::optional<uint64_t> first_free_;
   // At the last look.
-  uint64_t last_bytes_ = 0;
+  DiskUse last_;
   uint64_t last_free_ = 0;
   // When the next look is due, and before when there is none in any case.
   absl::Time next_look_;

@@ -25,6 +25,7 @@ class DiskLimit : public RunFixture {
   void TearDown() override {
     unsetenv(kDiskLimitVariable);
     unsetenv(kUnseenVariable);
+    unsetenv(kRunsVariable);
   }
   v1::RunRequest Script(const std::string& text) const {
     v1::RunRequest request = Request({});
@@ -75,6 +76,7 @@ TEST_F(DiskLimit, FilesWithoutANameCount) {
 // No name, and no process that holds it: only the file system knows.
 TEST_F(DiskLimit, FilesThatNobodyShowsAreNotedByTheFileSystem) {
   setenv(kUnseenVariable, "1000000", 1);
+  setenv(kRunsVariable, "1", 1);
   v1::RunRequest request = Request({"hide-on-the-way", "50000000"});
   request.mutable_entry()->mutable_timeout()->set_seconds(20);
   const v1::Observation run = Run(request);

@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_matchers.h"
 #include "runner/run_watch.h"
@@ -110,6 +114,88 @@ TEST_F(DiskUseTest, DeletedFilesThatAreOpenCountOnce) {
   const UniqueFd memory(memfd_create("memory", MFD_CLOEXEC));
   ASSERT_THAT(WriteAll(memory.get(), std::string(4 * kMiB, 'x')), IsOk());
   EXPECT_LT(deleted(), before + 2 * kMiB);
+}
+
+TEST_F(DiskUseTest, AProcessThatMayNotBeLookedIntoIsSaid) {
+  const std::string places[] = {folder_.path()};
+  const auto unseen = [&](pid_t pid) {
+    const pid_t pids[] = {pid};
+    return DeletedFilesOf(pids, places, absl::InfiniteFuture()).unseen;
+  };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(0);
+  // It has ended, but is still there.
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT),
+            0);
+  EXPECT_EQ(unseen(child), "");
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(unseen(child), "");
+  EXPECT_EQ(unseen(getpid()), "");
+  if (geteuid() == 0) GTEST_SKIP() << "root may look into every process";
+  EXPECT_THAT(unseen(1), HasSubstr("process 1 (Permission denied)"));
+}
+
+// A watch of one file of a MiB that may have four, on a file system that has
+// what `free` says.
+class LostSpace : public DiskUseTest {
+ protected:
+  void SetUp() override {
+    Write("a/file", kMiB);
+    limits_.disk_folders = {Path("a")};
+    limits_.disk_bytes = 4 * kMiB;
+    limits_.unseen_bytes = 0;
+    limits_.runs_at_once = 1;
+    limits_.free_bytes = [this] { return std::optional<uint64_t>(free_); };
+  }
+  WatchLimits limits_;
+  uint64_t free_ = 100 * kMiB;
+};
+
+TEST_F(LostSpace, OtherRunsOfTheHostMayHaveTheirs) {
+  RunWatch alone(limits_);
+  limits_.runs_at_once = 3;
+  RunWatch one_of_three(limits_);
+  free_ -= 10 * kMiB;
+  EXPECT_TRUE(alone.Exceeded());
+  EXPECT_THAT(alone.problem(), HasSubstr("cannot be told"));
+  EXPECT_FALSE(one_of_three.ExceededNow()) << one_of_three.problem();
+  free_ -= 2 * kMiB;
+  EXPECT_TRUE(one_of_three.ExceededNow());
+  EXPECT_THAT(one_of_three.problem(), HasSubstr("the 3 runs this host may"));
+}
+
+// The next look is a second away.
+TEST_F(LostSpace, ItEndsTheRunWithoutWaitingForALook) {
+  RunWatch watch(limits_);
+  free_ -= 2 * kMiB;
+  EXPECT_FALSE(watch.ExceededNow()) << watch.problem();
+  free_ -= 2 * kMiB;
+  EXPECT_TRUE(watch.Exceeded());
+}
+
+TEST_F(LostSpace, AnAllowanceWithoutEndIsNone) {
+  limits_.unseen_bytes = UINT64_MAX;
+  limits_.runs_at_once = 16;
+  RunWatch watch(limits_);
+  free_ = 0;
+  EXPECT_FALSE(watch.ExceededNow()) << watch.problem();
+}
+
+TEST_F(DiskUseTest, ThereIsARunOnEachGpu) {
+  EXPECT_EQ(RunsAtOnce(folder_.path()), 1u);
+  for (const char* gpu : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"}) {
+    ASSERT_THAT(MakeDirectories(
+                    Path(absl::StrCat("proc/driver/nvidia/gpus/", gpu)), 0755),
+                IsOk());
+  }
+  EXPECT_EQ(RunsAtOnce(folder_.path()), 3u);
+  setenv(kRunsVariable, "2", 1);
+  EXPECT_EQ(RunsAtOnce(folder_.path()), 2u);
+  setenv(kRunsVariable, "0", 1);
+  EXPECT_EQ(RunsAtOnce(folder_.path()), 1u);
+  unsetenv(kRunsVariable);
 }
 
 TEST_F(DiskUseTest, TheWatchEndsWhatIsOverTheLimit) {
