@@ -125,8 +125,9 @@ std::string Variable(const char* name) {
 int ReportEnd(bool in_order) {
   UnitEnd end;
   end.result = Variable("SERVICE_RESULT");
-  end.stop_timed_out = in_order && Variable("EXIT_CODE") == "killed" &&
-                       Variable("EXIT_STATUS") == "KILL";
+  // Neither is set of one that SIGKILL has not ended yet.
+  end.stop_timed_out = in_order && Variable("EXIT_CODE") != "exited" &&
+                       Variable("EXIT_STATUS") != "TERM";
   end.taken = TakenForMemory().value_or(0);
   ReportUnitEnd(STDIN_FILENO, end).IgnoreError();
   return kExitPass;
