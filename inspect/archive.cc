@@ -171,7 +171,7 @@ class TarReader final : public LibarchiveReader {
 // found one after the other.
 class ZipReader final : public LibarchiveReader {
  public:
-  // `limit`: the first bytes of `source`, up to the end of the end record.
+  // `limit`: the zip, up to the end of its end record.
   ZipReader(std::unique_ptr<ByteSource> limit, const ZipDirectory& directory)
       : LibarchiveReader(*limit, nullptr, "zip"),
         limit_(std::move(limit)),
@@ -219,14 +219,15 @@ class ZipReader final : public LibarchiveReader {
       if (!Pass(bytes.size())) return absl::OkStatus();
       at += bytes.size();
       tail.append(bytes.data(), bytes.size());
-      if (tail.size() > kZipMaxEndBytes) {
-        tail.erase(0, tail.size() - kZipMaxEndBytes);
+      if (tail.size() > kZipMaxEndBytes + kZipMaxEnd64Bytes) {
+        tail.erase(0, tail.size() - kZipMaxEndBytes - kZipMaxEnd64Bytes);
       }
     }
     const std::optional<ZipEndRecord> end = FindZipEndRecord(tail);
     if (!end) {
       WithoutDirectory("the zip has no directory at its end: it is cut");
-    } else if (end->members != (members_ & 0xffff)) {
+    } else if (!end->members_elsewhere &&
+               end->members != (members_ & end->members_mask)) {
       Remark("TP233",
              absl::StrCat("the zip has ", members_,
                           " members and its end record says ", end->members));
@@ -308,10 +309,13 @@ absl::StatusOr<std::unique_ptr<ArchiveReader>> OpenZip(const ByteSource& source,
                             ReadZipDirectory(source, begins));
   std::string why = "the zip has no directory at its end: it is cut";
   if (directory) {
-    // Without the comment: it may be longer than libarchive looks back.
+    // Without what is in front of it: libarchive finds the end record of large
+    // zips where the offsets say. Without the comment: it may be longer than
+    // libarchive looks back.
     auto reader = std::make_unique<ZipReader>(
-        std::make_unique<PartSource>(source, 0,
-                                     directory->end_record + kZipEndBytes),
+        std::make_unique<PartSource>(
+            source, directory->start,
+            directory->end_record + kZipEndBytes - directory->start),
         *directory);
     if (reader->Start().ok()) return reader;
     why = "the zip's directory cannot be used";

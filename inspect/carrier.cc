@@ -298,18 +298,22 @@ absl::StatusOr<bool> CarrierWalk::WithZip(const ByteSource& source,
       ArchiveReader::OpenAppendedZip(source);
   if (!reader.ok()) return false;
   Level level(outer, name, (*reader)->format());
-  if (*end > 0) {
-    // The program is what the file is; the zip makes it a carrier.
+  // The program is what the file is; the zip makes it a carrier. What stands
+  // between them is the program's.
+  {
     v1::FileReport own;
     InspectOptions options = options_;
     options.digest = false;
     static const auto& none = *new FatbinSink;
     TWINPATH_RETURN_IF_ERROR(InspectSource(PartSource(source, 0, *end), options,
                                            budget_, own, none));
-    own.set_name(level.report.name());
-    own.set_member_of(level.report.member_of());
-    own.mutable_carrier()->Swap(level.report.mutable_carrier());
-    level.report = std::move(own);
+    // A script is nothing by itself.
+    if (own.has_elf() || WorthReporting(own)) {
+      own.set_name(level.report.name());
+      own.set_member_of(level.report.member_of());
+      own.mutable_carrier()->Swap(level.report.mutable_carrier());
+      level.report = std::move(own);
+    }
   }
   TWINPATH_RETURN_IF_ERROR(
       Close(source, level, Members(**reader, "", true, level)));

@@ -184,7 +184,7 @@ absl::StatusOr<std::optional<uint64_t>> FindAppendedZip(
   TWINPATH_ASSIGN_OR_RETURN(const std::optional<ZipDirectory> directory,
                             ReadZipDirectory(source, /*begins=*/false));
   if (!directory || directory->members == 0) return std::nullopt;
-  return end;
+  return std::max(end, directory->first_member);
 }
 
 }  // namespace twinpath::inspect

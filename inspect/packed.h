@@ -36,9 +36,10 @@ absl::Status LookForPayload(const ByteSource& source, absl::string_view head,
 // errors.
 absl::StatusOr<uint64_t> EndOfElf(const ByteSource& source, const ElfView& elf);
 
-// Where the zip may begin that is appended to a program or a script, `head`
-// being its first bytes: the end of the program, 0 for a script. Nothing where
-// none is. Read errors.
+// Where the first member is of the zip that is appended to a program or a
+// script, `head` being its first bytes: what is in front of it is the
+// program's, which may have other things behind its end. Not less than that
+// end. Nothing where no zip is. Read errors.
 absl::StatusOr<std::optional<uint64_t>> FindAppendedZip(
     const ByteSource& source, absl::string_view head);
 

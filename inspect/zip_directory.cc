@@ -83,6 +83,7 @@ class Reader {
     if (!end) return std::nullopt;
     out_.end_record = tail_at + end->place;
     const char* const record = tail.data() + end->place;
+    out_.first_member = out_.end_record;
     out_.members = end->members;
     count_mask_ = 0xffff;
     size_ = LoadU32(record + 12);
@@ -96,6 +97,7 @@ class Reader {
     TWINPATH_RETURN_IF_ERROR(ReadEnd64());
     TWINPATH_ASSIGN_OR_RETURN(const bool found, Locate());
     if (!found) return out_;
+    out_.first_member = begin_;
     TWINPATH_RETURN_IF_ERROR(ReadEntries());
     TWINPATH_RETURN_IF_ERROR(CheckMembers());
     return out_;
@@ -205,6 +207,7 @@ class Reader {
       entry.name = std::string(bytes.substr(0, name_bytes));
       Extra(bytes.substr(name_bytes, extra_bytes), expanded, entry);
       ++read;
+      first_offset_ = std::min(first_offset_, entry.offset);
       name_bytes_ += entry.name.size();
       if (read > kMaxEntries || name_bytes_ > kMaxNameBytes) {
         entries_.clear();
@@ -253,7 +256,13 @@ class Reader {
 
   // Holds the directory against the members.
   absl::Status CheckMembers() {
-    if (unchecked_) return absl::OkStatus();
+    if (unchecked_) {
+      uint64_t at = 0;
+      if (!__builtin_add_overflow(out_.start, first_offset_, &at)) {
+        out_.first_member = std::min(begin_, at);
+      }
+      return absl::OkStatus();
+    }
     std::sort(
         entries_.begin(), entries_.end(),
         [](const Entry& a, const Entry& b) { return a.offset < b.offset; });
@@ -277,6 +286,7 @@ class Reader {
                             ", where the directory says"));
         continue;
       }
+      out_.first_member = std::min(out_.first_member, at);
       const uint64_t name_bytes = LoadU16(header.data() + 26);
       if (name_bytes != entry.name.size() ||
           header.compare(kMemberBytes, name_bytes, entry.name) != 0) {
@@ -331,6 +341,7 @@ class Reader {
   uint64_t directory_end_ = 0;
   std::vector<Entry> entries_;
   uint64_t name_bytes_ = 0;
+  uint64_t first_offset_ = UINT64_MAX;
   // There are too many to keep them.
   bool unchecked_ = false;
 };
@@ -341,7 +352,21 @@ std::optional<ZipEndRecord> FindZipEndRecord(absl::string_view tail) {
   for (size_t at = tail.rfind(kEndMark); at != absl::string_view::npos;
        at = at == 0 ? absl::string_view::npos : tail.rfind(kEndMark, at - 1)) {
     if (tail.size() - at < kZipEndBytes) continue;
-    return ZipEndRecord{at, LoadU16(tail.data() + at + 10)};
+    ZipEndRecord found = {.place = at,
+                          .members = LoadU16(tail.data() + at + 10)};
+    if (found.members != 0xffff || at < kLocator64Bytes ||
+        !absl::StartsWith(tail.substr(at - kLocator64Bytes), kLocator64Mark)) {
+      return found;
+    }
+    found.members_elsewhere = true;
+    const size_t before = at - kLocator64Bytes;
+    if (before >= kEnd64Bytes &&
+        absl::StartsWith(tail.substr(before - kEnd64Bytes), kEnd64Mark)) {
+      found.members = LoadU64(tail.data() + before - kEnd64Bytes + 32);
+      found.members_mask = UINT64_MAX;
+      found.members_elsewhere = false;
+    }
+    return found;
   }
   return std::nullopt;
 }

@@ -23,6 +23,8 @@ namespace twinpath::inspect {
 inline constexpr uint64_t kZipEndBytes = 22;
 // Most bytes from the start of the end record to the end of its comment.
 inline constexpr uint64_t kZipMaxEndBytes = kZipEndBytes + 0xffff;
+// In front of the end record: what large zips have there.
+inline constexpr uint64_t kZipMaxEnd64Bytes = 76;
 
 struct ZipDirectory {
   // Place of the end record.
@@ -30,6 +32,10 @@ struct ZipDirectory {
   // Where the zip begins in the source; more than 0 behind something else.
   uint64_t start = 0;
   uint64_t members = 0;
+  // Where the first member is that begins where the directory says; where there
+  // is none, the directory. More than `start` where something is in front of
+  // it that its offsets count in.
+  uint64_t first_member = 0;
   // What does not fit, for people, the first few of it. Empty: all does.
   std::vector<std::string> damage;
 };
@@ -41,11 +47,16 @@ struct ZipDirectory {
 absl::StatusOr<std::optional<ZipDirectory>> ReadZipDirectory(
     const ByteSource& source, bool begins);
 
-// Members that the end record in `tail`, the last bytes of a zip, counts;
-// nothing if there is no end record, or its number is not the real one.
+// The end record in `tail`, the last bytes of a zip, and the members that it
+// counts, or the one of large zips directly in front of it; nothing if there is
+// no end record.
 struct ZipEndRecord {
   uint64_t place = 0;
-  uint32_t members = 0;
+  uint64_t members = 0;
+  // The bits of their number that are stated.
+  uint64_t members_mask = 0xffff;
+  // It says that the number is elsewhere, and that is not found.
+  bool members_elsewhere = false;
 };
 std::optional<ZipEndRecord> FindZipEndRecord(absl::string_view tail);
 

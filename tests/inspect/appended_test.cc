@@ -181,6 +181,61 @@ TEST(Appended, BareCodeBehindAProgramIsFound) {
   EXPECT_THAT(Problems(own), IsEmpty());
 }
 
+// Of large zips the end record is found where the zip's offsets say.
+TEST(Appended, ALargeZipBehindAProgramIsWhole) {
+  const std::string front = Program();
+  const std::string zip = AsZip64(
+      BuildArchive("zip", {{"a.so", Library(90)}, {"b.so", Library(80)}}));
+  const std::vector<v1::FileReport> reports = Inspect(front + zip);
+  ASSERT_EQ(reports.size(), 3u);
+  EXPECT_EQ(reports[2].carrier().members(), 2u);
+  EXPECT_THAT(Problems(reports[2]), IsEmpty());
+}
+
+// A zip behind it hides none of it, whatever its offsets count from.
+TEST(Appended, BareCodeBetweenAProgramAndAZipIsFound) {
+  const std::string code = BuildFatbin({SassEntry({.sm = 90})});
+  const std::string zip = BuildArchive("zip", {{"a.so", Library(80)}});
+  for (const std::string& program :
+       {Program(), std::string("#!/bin/sh\nexec it\n")}) {
+    const std::string front = program + code;
+    for (const bool adjusted : {false, true}) {
+      std::string behind = zip;
+      if (adjusted) {
+        // As `zip -A` leaves them.
+        const auto add = [&](size_t at) {
+          uint32_t value = 0;
+          for (int i = 0; i < 4; ++i) {
+            value |= uint32_t{static_cast<unsigned char>(behind[at + i])}
+                     << (8 * i);
+          }
+          value += static_cast<uint32_t>(front.size());
+          for (int i = 0; i < 4; ++i) {
+            behind[at + i] = static_cast<char>(value >> (8 * i));
+          }
+        };
+        add(zip.find("PK\x01\x02") + 42);
+        add(zip.rfind("PK\x05\x06") + 16);
+      }
+      const std::vector<v1::FileReport> reports = Inspect(front + behind);
+      ASSERT_EQ(reports.size(), 2u);
+      EXPECT_EQ(reports[0].name(), "x!/a.so");
+      if (reports[1].has_elf()) {
+        EXPECT_EQ(reports[1].fatbins_size(), 1);
+      } else {
+        EXPECT_THAT(Problems(reports[1]),
+                    ElementsAre(HasSubstr("TP215 a script with binary data")));
+      }
+      EXPECT_EQ(reports[1].carrier().format(), "zip");
+      EXPECT_EQ(reports[1].carrier().members(), 1u);
+    }
+  }
+  // What is not known is said.
+  EXPECT_THAT(
+      Problems(Inspect(Program() + std::string(9000, '\1') + zip).back()),
+      ElementsAre(HasSubstr("TP215 9000 bytes behind it")));
+}
+
 TEST(Appended, AProgramBehindAProgramIsNamed) {
   const v1::FileReport own = Inspect(Program() + Library(90)).back();
   EXPECT_EQ(own.fatbins_size(), 1);

@@ -11,6 +11,7 @@
 #include <archive_entry.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,27 @@ inline std::string BuildArchive(const std::string& format,
 // `bytes` packed by themselves, as gzip and its like do it.
 inline std::string Packed(const std::string& filter, const std::string& bytes) {
   return BuildArchive("raw", {{"content", bytes}}, {.filters = {filter}});
+}
+
+// A zip whose end record says that all of it is in the one of large zips.
+inline std::string AsZip64(const std::string& zip) {
+  const size_t end = zip.rfind("PK\x05\x06");
+  const auto number = [&](size_t at, size_t size) {
+    return zip.substr(end + at, size) + std::string(8 - size, '\0');
+  };
+  std::string place;
+  for (size_t i = 0; i < 8; ++i) {
+    place += static_cast<char>(uint64_t{end} >> (8 * i));
+  }
+  std::string out = zip.substr(0, end);
+  absl::StrAppend(&out, "PK\x06\x06", std::string(1, 44), std::string(7, '\0'),
+                  std::string("\x2d\0\x2d\0", 4), std::string(8, '\0'),
+                  number(10, 2), number(10, 2), number(12, 4), number(16, 4));
+  absl::StrAppend(&out, "PK\x06\x07", std::string(4, '\0'), place,
+                  std::string("\x01\0\0\0", 4));
+  absl::StrAppend(&out, "PK\x05\x06", std::string(4, '\0'),
+                  std::string(12, '\xff'), std::string(2, '\0'));
+  return out;
 }
 
 // The header of an ar member.
