@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -22,6 +23,9 @@ namespace twinpath::inspect {
 namespace {
 
 constexpr size_t kWindow = 256 << 10;
+// Of the window before, in front of what was unpacked last: libarchive looks
+// further than it takes.
+constexpr size_t kKept = 64;
 constexpr size_t kZeroPiece = 64 << 10;
 // Times libarchive may ask for the same call again.
 constexpr int kMaxRetries = 100;
@@ -72,7 +76,7 @@ LibarchiveReader::LibarchiveReader(const ByteSource& source,
     : source_(source),
       unpacking_(std::move(unpacking)),
       format_(std::move(format)),
-      window_(kWindow, 0) {
+      window_(kKept + kWindow, 0) {
   if (unpacking_ != nullptr) filters_ = unpacking_->filters();
 }
 
@@ -253,8 +257,8 @@ absl::StatusOr<absl::string_view> LibarchiveReader::BytesAt(uint64_t at) {
   if (at < window_at_ || at >= window_at_ + filled_) {
     if (unpacking_ == nullptr) {
       if (at > source_.size()) return absl::string_view();
-      const size_t n = static_cast<size_t>(
-          std::min<uint64_t>(window_.size(), source_.size() - at));
+      const size_t n =
+          static_cast<size_t>(std::min<uint64_t>(kWindow, source_.size() - at));
       filled_ = 0;
       TWINPATH_RETURN_IF_ERROR(source_.ReadAt(at, n, window_.data()));
       window_at_ = at;
@@ -264,12 +268,15 @@ absl::StatusOr<absl::string_view> LibarchiveReader::BytesAt(uint64_t at) {
       if (at != window_at_ + filled_) {
         return absl::InternalError("unpacked bytes are not there any more");
       }
+      const size_t kept = std::min(filled_, kKept);
+      std::memmove(window_.data(), window_.data() + filled_ - kept, kept);
+      window_at_ = at - kept;
+      filled_ = kept;
       TWINPATH_ASSIGN_OR_RETURN(
           const size_t n,
-          unpacking_->content().Read(window_.data(), window_.size()));
+          unpacking_->content().Read(window_.data() + kept, kWindow));
       if (n == 0) return absl::string_view();
-      window_at_ = at;
-      filled_ = n;
+      filled_ += n;
     }
   }
   return absl::string_view(window_.data(), filled_).substr(at - window_at_);

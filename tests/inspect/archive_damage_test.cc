@@ -348,6 +348,41 @@ TEST(DamagedZip, ALongCommentHidesNoDirectory) {
               ElementsAre("TP233 it is cut in the comment at its end"));
 }
 
+// The end record says that the number is elsewhere.
+TEST(DamagedZip, ALargeOneInsideAPackingIsWhole) {
+  const std::string zip = AsZip64(
+      BuildArchive("zip", {{"a.so", Library(80)}, {"b.so", Library(90)}}));
+  for (const std::string& filter : Packings()) {
+    SCOPED_TRACE(filter);
+    const Outcome outcome = Inspect(Pack(filter, zip));
+    EXPECT_THAT(outcome.members, ElementsAre("a.so", "b.so"));
+    EXPECT_THAT(outcome.problems, IsEmpty());
+  }
+  std::string other = zip;
+  other[zip.rfind("PK\x06\x06") + 32] = 3;
+  EXPECT_THAT(Inspect(Pack("gzip", other)).problems,
+              ElementsAre("TP233 the zip has 2 members and its end record "
+                          "says 3"));
+}
+
+// libarchive looks at the directory's mark, and takes nothing of it.
+TEST(DamagedZip, ADirectoryAtAWindowsEdgeIsFound) {
+  const auto build = [](size_t filler) {
+    return BuildArchive(
+        "zip", {{"a.so", Library(80)}, {"filler", std::string(filler, 'f')}},
+        {.options = "zip:compression=store"});
+  };
+  const size_t least = build(1).find("PK\x01\x02") - 1;
+  for (size_t before = 0; before <= 5; ++before) {
+    const size_t place = (256 << 10) - before;
+    const std::string zip = build(place - least);
+    ASSERT_EQ(zip.find("PK\x01\x02"), place);
+    const Outcome outcome = Inspect(Packed("gzip", zip));
+    EXPECT_THAT(outcome.members, ElementsAre("a.so")) << before;
+    EXPECT_THAT(outcome.problems, IsEmpty()) << before;
+  }
+}
+
 TEST(DamagedZip, AnEmptyOneIsWhole) {
   const Outcome outcome = Inspect("PK\x05\x06" + std::string(18, '\0'));
   EXPECT_EQ(outcome.top.carrier().format(), "zip");
