@@ -70,10 +70,6 @@ absl::StatusOr<std::string> Read(const ByteSource& source, uint64_t offset,
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsTextByte(char c) {
-  const unsigned char u = static_cast<unsigned char>(c);
-  return (u >= 0x20 && u != 0x7f) || IsSpace(c);
-}
 
 // Drops white space and comments from the front; returns whether there were
 // any.
@@ -313,6 +309,11 @@ bool ProbeBudget::Take(uint64_t bytes) {
   return true;
 }
 
+bool IsTextByte(char c) {
+  const unsigned char u = static_cast<unsigned char>(c);
+  return (u >= 0x20 && u != 0x7f) || IsSpace(c);
+}
+
 bool StartsPtxModule(absl::string_view text) {
   SkipBlank(text);
   if (!absl::ConsumePrefix(&text, ".version")) return false;
@@ -508,20 +509,30 @@ absl::StatusOr<std::optional<BareImage>> ProbeZlib(
       expanded < stored || expanded / kMostDeflated > stored) {
     return std::nullopt;
   }
+  const PackedPayload payload = {.offset = offset,
+                                 .stored = stored,
+                                 .expanded = expanded,
+                                 .compression = v1::COMPRESSION_ZLIB};
   BareImage image;
   image.offset = offset;
-  image.stored = stored;
-  image.expanded = expanded;
   image.compression = v1::COMPRESSION_ZLIB;
-  TWINPATH_ASSIGN_OR_RETURN(const bool found,
-                            StartDeflated(source,
-                                          {.offset = offset,
-                                           .stored = stored,
-                                           .expanded = expanded,
-                                           .compression = v1::COMPRESSION_ZLIB},
-                                          "zlib stream", probe, image, budget));
+  TWINPATH_ASSIGN_OR_RETURN(
+      const bool found,
+      StartDeflated(source, payload, "zlib stream", probe, image, budget));
   if (!found) return std::nullopt;
-  ReadStartedCubin(probe, image);
+  // Two numbers may say anything: what they claim is passed over only where the
+  // stream is that long.
+  TWINPATH_ASSIGN_OR_RETURN(const StreamLength length,
+                            LengthOfStream(source, payload, budget));
+  image.stored = length.stored;
+  image.expanded = length.expanded;
+  if (image.problem.empty()) image.problem = length.problem;
+  if (image.problem.empty() &&
+      (length.stored != stored || length.expanded != expanded)) {
+    image.problem = absl::StrCat(
+        "its sizes say ", stored, " bytes that become ", expanded, ", it has ",
+        length.stored, " that become ", length.expanded);
+  }
   return image;
 }
 

@@ -112,6 +112,10 @@ absl::StatusOr<std::optional<BareImage>> ProbePtx(const ByteSource& source,
                                                   uint64_t limit,
                                                   ProbeBudget& budget);
 
+// Whether PTX may have this byte in it: printable, blank, or of another
+// alphabet in a comment.
+bool IsTextByte(char c);
+
 // Whether `text` goes `.version M.m .target sm_NN`, with white space and
 // comments, or nothing, between.
 bool StartsPtxModule(absl::string_view text);

@@ -176,22 +176,32 @@ class Inspection {
     return absl::OkStatus();
   }
 
-  // A file that begins with PTX text, which ends at its first NUL.
+  // A file that begins with PTX text, which ends at its first NUL. What stands
+  // behind the text is searched: from the first byte on that is none, and a
+  // little before, because most of what packs code begins with such bytes.
   absl::Status WholePtx() {
     constexpr uint64_t kWindow = 1 << 20;
+    constexpr uint64_t kBefore = 64;
     const uint64_t size = source_.size();
-    for (uint64_t at = 0; at < size;) {
+    uint64_t text = size;
+    uint64_t nul = size;
+    for (uint64_t at = 0; at < size && nul == size; at += kWindow) {
       TWINPATH_ASSIGN_OR_RETURN(const std::string window,
                                 ReadUpTo(source_, at, kWindow));
-      const size_t nul = window.find('\0');
-      if (nul != std::string::npos) {
-        code_.AddFirst(kEntryPtx, at + nul);
-        return Scan({{at + nul, size, false}}, nullptr, false);
+      if (text == size) {
+        const auto other =
+            std::find_if_not(window.begin(), window.end(), IsTextByte);
+        if (other != window.end()) {
+          text = at + static_cast<uint64_t>(other - window.begin());
+        }
       }
-      at += window.size();
+      const size_t end = window.find('\0');
+      if (end != std::string::npos) nul = at + end;
     }
-    code_.AddFirst(kEntryPtx, size);
-    return absl::OkStatus();
+    code_.AddFirst(kEntryPtx, nul);
+    if (text == size) return absl::OkStatus();
+    return Scan({{text - std::min(text, kBefore), size, false}}, nullptr,
+                false);
   }
 
   // Reads payloads, then settles what depends on them.

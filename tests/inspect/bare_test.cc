@@ -168,12 +168,31 @@ TEST(Bare, DeflatedCodeThatIsCutOrBrokenIsNamed) {
   }
 }
 
+// The sizes in front of a zlib stream may claim what stands behind it.
+TEST(Bare, SizesThatClaimMoreThanTheStreamHideNothing) {
+  const std::string fatbin = BuildFatbin({SassEntry({.sm = 80})});
+  for (const std::string& plain : {BuildCubin({.sm = 90}), BuildPtx({})}) {
+    std::string zlib = Pack(plain, v1::COMPRESSION_ZLIB);
+    zlib[1] = '\xDA';
+    std::string claim;
+    Append<uint32_t>(claim, static_cast<uint32_t>(plain.size() + 99'999));
+    Append<uint32_t>(claim, static_cast<uint32_t>(zlib.size() + 8 + 40));
+    const v1::FileReport report = InspectBytes(
+        std::string(64, '\1') + claim + zlib + std::string(8, '\1') + fatbin);
+    ASSERT_EQ(report.fatbins_size(), 2);
+    EXPECT_THAT(report.fatbins(0).images(0).problem(), HasSubstr("sizes say"));
+    EXPECT_EQ(report.fatbins(0).images(0).stored_bytes(), zlib.size());
+    EXPECT_EQ(report.fatbins(1).images(0).target().number(), 80);
+  }
+}
+
 TEST(Bare, WhatStandsBehindACubinOrPtxAtTheStartIsFound) {
   const std::string first = BuildCubin({.sm = 90});
   const std::string second = BuildCubin({.sm = 80});
   const std::string fatbin = BuildFatbin({SassEntry({.sm = 75})});
   const std::string ptx = BuildPtx({.target = "sm_70"});
   const std::string nul(1, '\0');
+  const std::string zstd = Pack(second, v1::COMPRESSION_ZSTD);
   struct Case {
     std::string bytes;
     std::vector<uint32_t> targets;
@@ -183,6 +202,10 @@ TEST(Bare, WhatStandsBehindACubinOrPtxAtTheStartIsFound) {
        {Case{first + second, {90, 80}, first.size()},
         Case{first + fatbin, {90, 75}, first.size()},
         Case{ptx + nul + second, {70, 80}, ptx.size()},
+        // Without a NUL the text reaches up to that of what follows.
+        Case{ptx + second, {70, 80}, ptx.size() + second.find('\0')},
+        Case{ptx + fatbin, {70, 75}, ptx.size() + fatbin.find('\0')},
+        Case{ptx + zstd, {70, 80}, ptx.size() + zstd.find('\0')},
         Case{first, {90}, first.size()}, Case{ptx, {70}, ptx.size()},
         Case{ptx + nul, {70}, ptx.size()},
         Case{first + std::string(500, '\0'), {90}, first.size()}}) {
