@@ -112,6 +112,8 @@ void InspectPrinter::PrintFile(const InspectGroup& group,
         "  ", Paint("code      ", Style::kDim, view_.color),
         group.files.Counts(), "\n", group.files.Render(view_, kMaxRows)));
     console_.Print(group.coverage.Render(view_));
+    // A program with an archive behind it has code of its own.
+    if (!own.fatbins().empty()) console_.Print(Lists(own));
   } else {
     console_.Print(
         RenderCoverage(own, plan_.filter.targets, plan_.tables, view_));

@@ -276,8 +276,13 @@ int RunExplain(const std::vector<std::string>& words, Console& console) {
     const bool known =
         std::all_of(answer.found.begin(), answer.found.end(),
                     [](const compat::Explanation& one) { return one.known; });
-    // A log with an Xid of tomorrow was read none the less.
-    return known || !IsCode(answer.found) ? kExitPass : kExitUsage;
+    if (known) return kExitPass;
+    // Nothing but an Xid of tomorrow: a log tells no more than that.
+    if (IsCode(answer.found)) return kExitUsage;
+    return std::any_of(answer.found.begin(), answer.found.end(),
+                       [](const compat::Explanation& one) { return one.known; })
+               ? kExitPass
+               : kExitInconclusive;
   }
   console.Error(absl::StrCat("explain: nothing known in ",
                              !one           ? "this text"

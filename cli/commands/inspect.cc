@@ -216,10 +216,13 @@ absl::Status Inspection::Take(InspectGroup& group,
         all.push_back(name);
       }
     }
-    // The carrier itself is the heading.
-    const bool heading = i == 0 && !group.input.folder && report.has_carrier();
+    // The carrier itself is the heading, unless it has code of its own, as a
+    // program with an archive behind it may have.
+    const bool heading = i == 0 && !group.input.folder &&
+                         report.has_carrier() && report.fatbins().empty();
     if (collects && !heading) {
-      group.files.Add(report, NameInGroup(report.name(), group.input), all);
+      const std::string name = NameInGroup(report.name(), group.input);
+      group.files.Add(report, name.empty() ? "(itself)" : name, all);
     }
   }
   if (!group.input.folder && IsForeign(reports.front())) {

@@ -18,18 +18,21 @@ using ::testing::Not;
 
 using ExplainCommand = CommandTest;
 
-// docs/cli.md: 0 where it knows what was asked, 2 where it does not.
+// docs/cli.md: 0 where it knows what was asked, 2 where it does not, 3 for a
+// log in which nothing is known.
 TEST_F(ExplainCommand, AnUnknownXidIsNotKnown) {
   const Said unknown = Run({"explain", "Xid 9999"});
   EXPECT_EQ(unknown.code, kExitUsage);
   EXPECT_THAT(unknown.out, HasSubstr("docs.nvidia.com/deploy/xid-errors"));
   EXPECT_EQ(Run({"explain", "Xid 79"}).code, kExitPass);
   EXPECT_EQ(Run({"explain", "Xid 79", "Xid 9999"}).code, kExitUsage);
+  const std::string line = "NVRM: Xid (PCI:0000:01:00): 9999, pid=1, x\n";
+  EXPECT_EQ(Run({"explain", "-"}, {}, line).code, kExitInconclusive);
   // Of a log the rest counts.
-  EXPECT_EQ(
-      Run({"explain", "-"}, {}, "NVRM: Xid (PCI:0000:01:00): 9999, pid=1, x\n")
-          .code,
-      kExitPass);
+  EXPECT_EQ(Run({"explain", "-"}, {},
+                line + "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off\n")
+                .code,
+            kExitPass);
 }
 
 TEST_F(ExplainCommand, SuccessIsACode) {
