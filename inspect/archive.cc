@@ -279,8 +279,9 @@ class PackedReader final : public ArchiveReader {
   std::unique_ptr<ByteSource> InPlace() override { return nullptr; }
   std::vector<ArchiveRemark> TakeRemarks() override {
     std::vector<ArchiveRemark> remarks;
-    for (std::string& damage : unpacking_->TakeDamage()) {
-      remarks.push_back({"TP233", std::move(damage)});
+    for (PackingRemark& remark : unpacking_->TakeRemarks()) {
+      remarks.push_back(
+          {remark.unread ? "TP232" : "TP233", std::move(remark.detail)});
     }
     return remarks;
   }

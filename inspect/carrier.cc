@@ -382,9 +382,10 @@ absl::Status CarrierWalk::Members(ArchiveReader& reader,
     const absl::StatusOr<bool> more = reader.Next(&found);
     level.Remarks(reader, part);
     if (!more.ok()) {
-      level.Problem("TP233",
-                    absl::StrCat(Printable(part), part.empty() ? "" : ": ",
-                                 more.status().message()));
+      level.Problem(
+          absl::IsResourceExhausted(more.status()) ? "TP232" : "TP233",
+          absl::StrCat(Printable(part), part.empty() ? "" : ": ",
+                       more.status().message()));
       return absl::OkStatus();
     }
     if (!*more) return absl::OkStatus();

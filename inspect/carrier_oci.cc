@@ -133,7 +133,9 @@ absl::StatusOr<bool> CarrierWalk::Oci(const ByteSource& source,
     const absl::StatusOr<bool> more = reader->Next(&member);
     level.Remarks(*reader);
     if (!more.ok()) {
-      level.Problem("TP233", more.status().message());
+      level.Problem(
+          absl::IsResourceExhausted(more.status()) ? "TP232" : "TP233",
+          more.status().message());
       break;
     }
     if (!*more) break;

@@ -167,8 +167,8 @@ std::unique_ptr<ByteSource> LibarchiveReader::InPlace() {
 
 std::vector<ArchiveRemark> LibarchiveReader::TakeRemarks() {
   if (unpacking_ != nullptr) {
-    for (std::string& damage : unpacking_->TakeDamage()) {
-      Remark("TP233", std::move(damage));
+    for (PackingRemark& remark : unpacking_->TakeRemarks()) {
+      Remark(remark.unread ? "TP232" : "TP233", std::move(remark.detail));
     }
   }
   return std::exchange(remarks_, {});
@@ -327,6 +327,7 @@ la_int64_t LibarchiveReader::OnSeek(struct archive*, void* self,
 la_ssize_t LibarchiveReader::Fetch(struct archive* handle, const void** out) {
   const absl::StatusOr<absl::string_view> bytes = BytesAt(at_);
   if (!bytes.ok()) {
+    if (absl::IsResourceExhausted(bytes.status())) cap_ = bytes.status();
     ::archive_set_error(handle, EIO, "%s",
                         std::string(bytes.status().message()).c_str());
     return ARCHIVE_FATAL;
@@ -337,6 +338,7 @@ la_ssize_t LibarchiveReader::Fetch(struct archive* handle, const void** out) {
 }
 
 absl::Status LibarchiveReader::Damage() const {
+  TWINPATH_RETURN_IF_ERROR(cap_);
   const char* const why = ::archive_error_string(handle_);
   return absl::DataLossError(why == nullptr ? "the archive is broken" : why);
 }

@@ -127,6 +127,8 @@ class LibarchiveReader : public ArchiveReader {
   uint64_t at_ = 0;
   uint64_t taken_ = 0;
   uint64_t passed_ = 0;
+  // Where a cap of the unpacking ended it.
+  absl::Status cap_;
   std::optional<absl::StatusOr<bool>> first_;
   std::vector<ArchiveRemark> remarks_;
   std::string complaint_;

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/text.h"
 
 namespace twinpath::inspect {
 namespace {
@@ -20,6 +21,13 @@ constexpr size_t kWindow = 128 << 10;
 // Packings inside each other that are taken off.
 constexpr size_t kMaxPackings = 8;
 constexpr size_t kMarkBytes = 16;
+// Bytes that are looked through behind the end of packed data.
+constexpr uint64_t kMaxBehind = uint64_t{1} << 30;
+// What a packing gives is a bomb above this many times the stored bytes, and
+// above so many. CarrierLimits stop most before; they count what members take,
+// and not what is unpacked on the way to them.
+constexpr uint64_t kRatio = 1000;
+constexpr uint64_t kRatioSlack = uint64_t{128} << 20;
 
 using Enable = int (*)(struct archive*);
 
@@ -30,17 +38,40 @@ class Remainder {
   // `at`: place of `bytes` in the packed data. False: nothing more to learn.
   bool Add(absl::string_view bytes, uint64_t at) {
     const size_t data = bytes.find_first_not_of('\0');
-    if (data == absl::string_view::npos) return true;
-    damage_ =
-        absl::StrCat("behind the end of the ", packing_,
-                     " data there is something else, at offset ", at + data);
+    if (data == absl::string_view::npos) {
+      passed_ += bytes.size();
+      if (passed_ <= kMaxBehind) return true;
+      Unread(absl::StrCat("it is more than ", HumanBytes(kMaxBehind)));
+      return false;
+    }
+    found_ = {false, absl::StrCat("behind the end of the ", packing_,
+                                  " data there is something else, at offset ",
+                                  at + data)};
     return false;
   }
-  const std::string& damage() const { return damage_; }
+  // Reading it failed. False: not for a reason that is the file's.
+  bool Fail(const absl::Status& status) {
+    if (absl::IsResourceExhausted(status)) {
+      Unread(status.message());
+      return true;
+    }
+    found_ = {false, absl::StrCat("behind the end of the ", packing_,
+                                  " data: ", status.message())};
+    return absl::IsDataLoss(status);
+  }
+  void Tell(std::vector<PackingRemark>& remarks) const {
+    if (!found_.detail.empty()) remarks.push_back(found_);
+  }
 
  private:
+  void Unread(absl::string_view why) {
+    found_ = {true, absl::StrCat("what is behind the end of the ", packing_,
+                                 " data is not looked through: ", why)};
+  }
+
   std::string packing_;
-  std::string damage_;
+  uint64_t passed_ = 0;
+  PackingRemark found_;
 };
 
 class SourceStream final : public ByteStream {
@@ -88,7 +119,6 @@ class GzipStream final : public ByteStream {
     }
     return done;
   }
-  std::string damage() const override { return damage_; }
 
  private:
   // Gets more packed bytes where none are left. False: there are none.
@@ -128,10 +158,16 @@ class GzipStream final : public ByteStream {
           stream_.msg == nullptr ? "" : absl::string_view(stream_.msg);
       if (why == "incorrect data check" || why == "incorrect length check") {
         // All of the content is there by then.
-        damage_ = absl::StrCat(
-            "gzip: ", why == "incorrect data check" ? "the CRC-32" : "the size",
-            " of the content is not the one stated");
-        ended_ = true;
+        const bool crc = why == "incorrect data check";
+        if (!wrong_) {
+          remarks_.push_back(
+              {false, absl::StrCat("gzip: ", crc ? "the CRC-32" : "the size",
+                                   " of the content is not the one stated")});
+        }
+        wrong_ = true;
+        // The size stands behind the CRC-32, and other members behind that.
+        skip_ = crc ? 4 : 0;
+        between_ = true;
       } else {
         broken_ = absl::DataLossError(absl::StrCat("gzip: ", why));
       }
@@ -144,9 +180,15 @@ class GzipStream final : public ByteStream {
 
   // Goes to the next member, or to the end.
   absl::Status NextMember() {
-    Remainder rest("gzip");
-    TWINPATH_ASSIGN_OR_RETURN(const bool more, Refill());
-    if (more && Left()[0] == '\x1f') {
+    absl::StatusOr<bool> more = Refill();
+    if (skip_ > 0 && more.value_or(false)) {
+      const uInt n = std::min(skip_, stream_.avail_in);
+      stream_.next_in += n;
+      stream_.avail_in -= n;
+      skip_ -= n;
+      return absl::OkStatus();
+    }
+    if (more.value_or(false) && Left()[0] == '\x1f') {
       // The second byte of the mark may be in the next window.
       const absl::string_view left = Left();
       absl::string_view second = left.substr(1);
@@ -161,13 +203,14 @@ class GzipStream final : public ByteStream {
         return absl::OkStatus();
       }
     }
-    ended_ = true;
-    while (true) {
-      TWINPATH_ASSIGN_OR_RETURN(const bool there, Refill());
-      if (!there || !rest.Add(Left(), at_ - stream_.avail_in)) break;
+    Remainder rest("gzip");
+    while (more.value_or(false) && rest.Add(Left(), at_ - stream_.avail_in)) {
       stream_.avail_in = 0;
+      more = Refill();
     }
-    damage_ = rest.damage();
+    if (!more.ok() && !rest.Fail(more.status())) return broken_ = more.status();
+    rest.Tell(remarks_);
+    ended_ = true;
     return absl::OkStatus();
   }
 
@@ -179,8 +222,11 @@ class GzipStream final : public ByteStream {
   bool open_ = false;
   // Between two members.
   bool between_ = false;
+  // Bytes of a trailer that are left.
+  uInt skip_ = 0;
+  // A wrong checksum or size was said.
+  bool wrong_ = false;
   bool ended_ = false;
-  std::string damage_;
   absl::Status broken_;
 };
 
@@ -216,7 +262,6 @@ class LibarchiveStream final : public ByteStream {
     if (done == 0) TWINPATH_RETURN_IF_ERROR(broken_);
     return done;
   }
-  std::string damage() const override { return damage_; }
 
  private:
   static la_ssize_t OnRead(struct archive* handle, void* self,
@@ -291,12 +336,12 @@ class LibarchiveStream final : public ByteStream {
     while (rest.Add(left, taken_ - left.size())) {
       const absl::StatusOr<size_t> n =
           packed_.Read(window_.data(), window_.size());
-      if (!n.ok()) broken_ = n.status();
+      if (!n.ok() && !rest.Fail(n.status())) broken_ = n.status();
       if (!n.ok() || *n == 0) break;
       taken_ += *n;
       left = absl::string_view(window_.data(), *n);
     }
-    damage_ = rest.damage();
+    rest.Tell(remarks_);
   }
 
   absl::Status Damage() const {
@@ -317,7 +362,6 @@ class LibarchiveStream final : public ByteStream {
   absl::string_view block_;
   bool started_ = false;
   bool ended_ = false;
-  std::string damage_;
   absl::Status broken_;
   // Error of what lies below.
   absl::Status below_;
@@ -364,8 +408,9 @@ const Packing* FindPacking(absl::string_view head) {
 
 }  // namespace
 
-PeekStream::PeekStream(std::unique_ptr<ByteStream> stream)
-    : stream_(std::move(stream)) {}
+PeekStream::PeekStream(std::unique_ptr<ByteStream> stream,
+                       const uint64_t* stored)
+    : stream_(std::move(stream)), stored_(stored) {}
 
 absl::StatusOr<size_t> PeekStream::Fill(char* out, size_t size) {
   size_t done = 0;
@@ -374,6 +419,13 @@ absl::StatusOr<size_t> PeekStream::Fill(char* out, size_t size) {
     if (!n.ok()) error_ = n.status();
     if (!n.ok() || *n == 0) break;
     done += *n;
+    given_ += *n;
+    if (stored_ != nullptr && given_ > kRatioSlack &&
+        (given_ - kRatioSlack) / kRatio > *stored_) {
+      error_ = absl::ResourceExhaustedError(
+          absl::StrCat("it unpacks to more than ", kRatio,
+                       " times its stored size: a bomb"));
+    }
   }
   if (done == 0) TWINPATH_RETURN_IF_ERROR(error_);
   return done;
@@ -421,20 +473,18 @@ absl::StatusOr<std::unique_ptr<Unpacking>> Unpacking::Open(
                                                   packing->enable);
     }
     made->filters_.push_back(packing->name);
-    made->stages_.push_back(std::make_unique<PeekStream>(std::move(stream)));
+    made->stages_.push_back(
+        std::make_unique<PeekStream>(std::move(stream), &made->taken_));
   }
   made->told_.resize(made->stages_.size());
   return made;
 }
 
-std::vector<std::string> Unpacking::TakeDamage() {
-  std::vector<std::string> all;
+std::vector<PackingRemark> Unpacking::TakeRemarks() {
+  std::vector<PackingRemark> all;
   for (size_t i = 0; i < stages_.size(); ++i) {
-    if (told_[i]) continue;
-    std::string damage = stages_[i]->damage();
-    if (damage.empty()) continue;
-    told_[i] = true;
-    all.push_back(std::move(damage));
+    const std::vector<PackingRemark>& remarks = stages_[i]->remarks();
+    while (told_[i] < remarks.size()) all.push_back(remarks[told_[i]++]);
   }
   return all;
 }

@@ -22,6 +22,13 @@
 
 namespace twinpath::inspect {
 
+// What is wrong with a packing although its content was delivered.
+struct PackingRemark {
+  // Not all of what is behind the content was read; else there is damage.
+  bool unread = false;
+  std::string detail;
+};
+
 // Bytes that come one after the other.
 class ByteStream {
  public:
@@ -29,25 +36,34 @@ class ByteStream {
   // Reads `size` bytes, fewer at the end and in front of damage, 0 at the end.
   // DATA_LOSS where the packing is broken; errors of reading.
   virtual absl::StatusOr<size_t> Read(char* out, size_t size) = 0;
-  // What is wrong with the packing although its content was delivered; "" if
-  // nothing is, so far.
-  virtual std::string damage() const { return ""; }
+  // So far; a few.
+  const std::vector<PackingRemark>& remarks() const { return remarks_; }
+
+ protected:
+  std::vector<PackingRemark> remarks_;
 };
 
 // A stream whose next bytes can be looked at.
 class PeekStream {
  public:
-  explicit PeekStream(std::unique_ptr<ByteStream> stream);
+  // `stored`: bytes taken from the source, for what is unpacked. Where that
+  // comes to too many times as many, it ends with RESOURCE_EXHAUSTED.
+  explicit PeekStream(std::unique_ptr<ByteStream> stream,
+                      const uint64_t* stored = nullptr);
   // Returns the next `size` bytes, which stay, or those that there are. An
   // error only where there is not one.
   absl::StatusOr<absl::string_view> Peek(size_t size);
   absl::StatusOr<size_t> Read(char* out, size_t size);
-  std::string damage() const { return stream_->damage(); }
+  const std::vector<PackingRemark>& remarks() const {
+    return stream_->remarks();
+  }
 
  private:
   absl::StatusOr<size_t> Fill(char* out, size_t size);
 
   std::unique_ptr<ByteStream> stream_;
+  const uint64_t* stored_;
+  uint64_t given_ = 0;
   std::string front_;
   // Where an error came behind bytes.
   absl::Status error_;
@@ -66,7 +82,7 @@ class Unpacking {
   PeekStream& content() { return *stages_.back(); }
   // What was found wrong so far, once. Only at the end of the content all of it
   // is known.
-  std::vector<std::string> TakeDamage();
+  std::vector<PackingRemark> TakeRemarks();
   // Bytes taken from the source so far.
   uint64_t stored_bytes_read() const { return taken_; }
 
@@ -77,7 +93,8 @@ class Unpacking {
   std::vector<std::string> filters_;
   // The source and what is around each other on it.
   std::vector<std::unique_ptr<PeekStream>> stages_;
-  std::vector<bool> told_;
+  // How many remarks of each were taken.
+  std::vector<size_t> told_;
 };
 
 }  // namespace twinpath::inspect

@@ -436,6 +436,37 @@ TEST(DamagedGzip, SeveralMembersAreOneFile) {
   EXPECT_THAT(outcome.problems, IsEmpty());
 }
 
+// What is behind a member with a wrong checksum or size is read all the same.
+TEST(DamagedGzip, AMemberBehindADamagedOneIsRead) {
+  const std::string library = Library(90);
+  for (const size_t from_end : {size_t{8}, size_t{4}}) {
+    std::string first = Packed("gzip", library.substr(0, 1000));
+    first[first.size() - from_end] ^= 1;
+    const Outcome outcome =
+        Inspect(first + Packed("gzip", library.substr(1000)));
+    EXPECT_THAT(outcome.members, ElementsAre("content"));
+    EXPECT_EQ(outcome.top.carrier().expanded_bytes(), library.size());
+    EXPECT_THAT(outcome.problems,
+                ElementsAre(AllOf(StartsWith("TP233 gzip: "),
+                                  HasSubstr("is not the one stated"))));
+  }
+}
+
+// Bytes that no member counts: those behind what is packed inside a packing.
+TEST(DamagedPacking, ABombBehindTheContentIsNamed) {
+  const std::string zeros = Packed("gzip", std::string(1 << 20, '\0'));
+  for (const char* const inner : {"gzip", "bzip2"}) {
+    SCOPED_TRACE(inner);
+    std::string middle = Packed("gzip", Packed(inner, Library(90)));
+    for (int i = 0; i < 200; ++i) middle += zeros;
+    const Outcome outcome = Inspect(Packed("gzip", middle));
+    EXPECT_THAT(outcome.members, ElementsAre("content"));
+    EXPECT_THAT(outcome.problems,
+                ElementsAre(AllOf(StartsWith("TP232 what is behind the end"),
+                                  HasSubstr("a bomb"))));
+  }
+}
+
 TEST(DamagedPacking, WhatIsBehindItIsNamed) {
   const std::string library = Library(90);
   for (const char* const filter : {"gzip", "bzip2"}) {
