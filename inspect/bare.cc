@@ -225,31 +225,6 @@ void ReadStartedCubin(FrameProbe& probe, BareImage& image) {
   }
 }
 
-// Decodes the beginning of a deflated payload; returns whether it is device
-// code. What does not decode is none.
-absl::StatusOr<bool> StartDeflated(const ByteSource& source,
-                                   const PackedPayload& payload,
-                                   absl::string_view container,
-                                   FrameProbe& probe, BareImage& image,
-                                   ProbeBudget& budget) {
-  // A little first: most is no code, and a short stream that is broken at its
-  // end still has a beginning. More where long comments may come first.
-  for (const size_t size : {kFirstDeflated, kFrameHeadBytes}) {
-    if (!budget.Take(2 * size)) return Spent();
-    const absl::StatusOr<absl::string_view> head =
-        probe.prefix.Start(payload, size);
-    if (!head.ok()) {
-      // Is it the payload, or the file?
-      char byte;
-      TWINPATH_RETURN_IF_ERROR(source.ReadAt(payload.offset, 1, &byte));
-      return false;
-    }
-    if (IdentifyContent(*head, container, image)) return true;
-    if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(*head), "/")) break;
-  }
-  return false;
-}
-
 struct StreamLength {
   uint64_t stored = 0;
   uint64_t expanded = 0;
@@ -296,6 +271,40 @@ absl::StatusOr<StreamLength> LengthOfStream(const ByteSource& source,
     }
   }
   return length;
+}
+
+// Decodes a deflated payload, first its beginning, and if that is device code
+// all of it; returns whether it is. What does not decode is none.
+absl::StatusOr<bool> ReadDeflated(const ByteSource& source,
+                                  const PackedPayload& payload,
+                                  absl::string_view container,
+                                  FrameProbe& probe, BareImage& image,
+                                  ProbeBudget& budget) {
+  // A little first: most is no code, and a short stream that is broken at its
+  // end still has a beginning. More where long comments may come first.
+  for (const size_t size : {kFirstDeflated, kFrameHeadBytes}) {
+    if (!budget.Take(2 * size)) return Spent();
+    const absl::StatusOr<absl::string_view> head =
+        probe.prefix.Start(payload, size);
+    if (!head.ok()) {
+      // Is it the payload, or the file?
+      char byte;
+      TWINPATH_RETURN_IF_ERROR(source.ReadAt(payload.offset, 1, &byte));
+      return false;
+    }
+    if (IdentifyContent(*head, container, image)) {
+      TWINPATH_ASSIGN_OR_RETURN(const StreamLength length,
+                                LengthOfStream(source, payload, budget));
+      image.offset = payload.offset;
+      image.compression = payload.compression;
+      image.stored = length.stored;
+      image.expanded = length.expanded;
+      if (image.problem.empty()) image.problem = length.problem;
+      return true;
+    }
+    if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(*head), "/")) break;
+  }
+  return false;
 }
 
 }  // namespace
@@ -478,17 +487,10 @@ absl::StatusOr<std::optional<BareImage>> ProbeGzip(const ByteSource& source,
                                  .expanded = kFrameHeadBytes,
                                  .compression = v1::COMPRESSION_GZIP};
   BareImage image;
-  image.offset = offset;
-  image.compression = v1::COMPRESSION_GZIP;
   TWINPATH_ASSIGN_OR_RETURN(
       const bool found,
-      StartDeflated(source, payload, "gzip member", probe, image, budget));
+      ReadDeflated(source, payload, "gzip member", probe, image, budget));
   if (!found) return std::nullopt;
-  TWINPATH_ASSIGN_OR_RETURN(const StreamLength length,
-                            LengthOfStream(source, payload, budget));
-  image.stored = length.stored;
-  image.expanded = length.expanded;
-  if (image.problem.empty()) image.problem = length.problem;
   return image;
 }
 
@@ -514,24 +516,17 @@ absl::StatusOr<std::optional<BareImage>> ProbeZlib(
                                  .expanded = expanded,
                                  .compression = v1::COMPRESSION_ZLIB};
   BareImage image;
-  image.offset = offset;
-  image.compression = v1::COMPRESSION_ZLIB;
   TWINPATH_ASSIGN_OR_RETURN(
       const bool found,
-      StartDeflated(source, payload, "zlib stream", probe, image, budget));
+      ReadDeflated(source, payload, "zlib stream", probe, image, budget));
   if (!found) return std::nullopt;
   // Two numbers may say anything: what they claim is passed over only where the
   // stream is that long.
-  TWINPATH_ASSIGN_OR_RETURN(const StreamLength length,
-                            LengthOfStream(source, payload, budget));
-  image.stored = length.stored;
-  image.expanded = length.expanded;
-  if (image.problem.empty()) image.problem = length.problem;
   if (image.problem.empty() &&
-      (length.stored != stored || length.expanded != expanded)) {
-    image.problem = absl::StrCat(
-        "its sizes say ", stored, " bytes that become ", expanded, ", it has ",
-        length.stored, " that become ", length.expanded);
+      (image.stored != stored || image.expanded != expanded)) {
+    image.problem = absl::StrCat("its sizes say ", stored,
+                                 " bytes that become ", expanded, ", it has ",
+                                 image.stored, " that become ", image.expanded);
   }
   return image;
 }
