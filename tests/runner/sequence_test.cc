@@ -218,21 +218,26 @@ TEST_F(Sequence, NativeIsRunAgainWhereADifferenceMayBeATime) {
   EXPECT_THAT(runs(expects, {"3 ms", "905 ms"}), once);
 }
 
+// A run that ended well and printed what no other path does.
+v1::RunResponse ExitedByPath(const v1::RunRequest& request) {
+  v1::RunResponse response;
+  v1::Observation& run = *response.mutable_observation();
+  run.set_path(request.path());
+  run.set_jit_proof(request.jit_proof());
+  run.set_ending(v1::ENDING_EXITED);
+  run.mutable_stdout()->mutable_digest()->set_sha256(
+      absl::StrCat(request.path()));
+  return response;
+}
+
 TEST_F(Sequence, NativeIsRunAgainWherePlainIsNotRun) {
   int native = 0;
   AttemptHooks hooks;
   hooks.can_trace = [] { return false; };
   hooks.run = [&](const v1::RunRequest& request, absl::Duration,
                   const std::function<bool()>&) {
-    v1::RunResponse response;
-    v1::Observation& run = *response.mutable_observation();
-    run.set_path(request.path());
-    run.set_jit_proof(request.jit_proof());
-    run.set_ending(v1::ENDING_EXITED);
     native += request.path() == v1::PATH_NATIVE ? 1 : 0;
-    run.mutable_stdout()->mutable_digest()->set_sha256(
-        absl::StrCat(request.path()));
-    return response;
+    return ExitedByPath(request);
   };
   const v1::CellResult result =
       RunEntry(Request({"driver"}).entry(), {v1::PATH_NATIVE, v1::PATH_PTX_JIT},
@@ -259,13 +264,8 @@ TEST_F(Sequence, ANativeRepeatThatDoesNotEndIsLeftOut) {
     };
     hooks.run = [&](const v1::RunRequest& request, absl::Duration,
                     const std::function<bool()>&) {
-      v1::RunResponse response;
+      v1::RunResponse response = ExitedByPath(request);
       v1::Observation& seen = *response.mutable_observation();
-      seen.set_path(request.path());
-      seen.set_jit_proof(request.jit_proof());
-      seen.set_ending(v1::ENDING_EXITED);
-      seen.mutable_stdout()->mutable_digest()->set_sha256(
-          absl::StrCat(request.path()));
       if (request.path() != v1::PATH_NATIVE) {
         forced = request.jit_proof();
         return response;
